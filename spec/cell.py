@@ -103,7 +103,7 @@ def owns_index(shape: AttentionShape, position: int) -> bool:
 def pool_geometry(shape: AttentionShape) -> Heads | Latent | None:
     """The row geometry of the one pool that holds every layer at full length. A window model without window pools
     has one such pool, so its full and SWA layers must agree (`spec/validity.py` refuses the rest)."""
-    return shape.full if shape.full is not None else shape.swa
+    return shape.full if FULL in shape.layers else shape.swa
 
 
 def workspace_row_bytes(geometry: Heads | Latent | None, ranks: int, dtype: str) -> int:

@@ -115,7 +115,8 @@ def kv_positions(shape: AttentionShape, positions: range) -> range | list[int]:
 
 def layer_ratio_price(scenario: Scenario, draft: Draft, stage: int) -> DraftPrice:
     """The fallback for a default or MLA target: the ratio of layers on this stage; a stage that holds the draft but
-    no KV layer of the target uses the whole model's average."""
+    no KV layer of the target uses the whole model's average. Every draft layer counts: which of them are linear is
+    part of the geometry that could not be resolved."""
     shape = scenario.target
     positions = stage_positions(scenario, stage)
     if not kv_positions(shape, positions):

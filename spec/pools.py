@@ -17,7 +17,7 @@ from spec.draft import draft_price
 from spec.layers import ALL_WINDOW_POOL, CAPPED_POOL, HYBRID_POOL, WINDOW_POOLS, pool_kind
 from spec.model import PoolSizes, Refusal, Refused, Scenario, active_draft, refuse
 from spec.units import align_down, align_up, ceil_div
-from spec.validity import check_cap, check_scenario
+from spec.validity import check_int, check_scenario
 
 MIN_REQUESTS = 2048
 MAX_REQUESTS = 4096
@@ -267,7 +267,7 @@ def size_pools_from_max_tokens(scenario: Scenario, tokens: int) -> PoolSizes | R
     """The constraint path: every pool from a number of tokens, in rows per rank, whatever the bytes."""
     try:
         check_scenario(scenario)
-        check_cap("tokens", tokens)
+        check_int("tokens", tokens, 1)
         rows = checked_cap(scenario, align_down(tokens, scenario.page_size), tokens)
         return finished_sizes(scenario, rows, below_cap=True)
     except Refused as refused:

@@ -1,0 +1,54 @@
+"""Implementations under test, all behind one interface, looked up by name or as `module:object`.
+
+An implementation answers for one `Scenario` at a time. It returns `PoolSizes` or a `Refusal`; anything it raises is a
+finding. `spec` and `configurator` are built in.
+"""
+
+import importlib
+from typing import Protocol, cast
+
+from spec.model import PoolSizes, Refusal, Scenario
+
+
+class Implementation(Protocol):
+    """What the suite asks of an implementation. `name` and `version` go into the header of a run."""
+
+    name: str
+    version: str
+
+    def supports(self, scenario: Scenario) -> str | None:
+        """None, or the reason why it cannot judge this scenario. Reasons are counted and printed."""
+
+    def size_pools(self, scenario: Scenario) -> PoolSizes | Refusal:
+        """The profile path: bytes to tokens."""
+
+    def size_pools_from_max_tokens(self, scenario: Scenario, tokens: int) -> PoolSizes | Refusal:
+        """The constraint path: every pool from `tokens` rows per rank, whatever the bytes."""
+
+
+REGISTRY = {
+    "spec": "impl.reference:Reference",
+    "configurator": "impl.configurator:Configurator",
+}
+"""Names of the built-in implementations and where each lives."""
+
+
+class UnknownImplementation(LookupError):
+    """No implementation of that name, or its module or object cannot be found."""
+
+
+def load(name: str) -> Implementation:
+    """The implementation called `name`, or the one at `module:object` (a class is instantiated)."""
+    location = REGISTRY.get(name, name)
+    module_name, separator, object_name = location.partition(":")
+    if not separator:
+        raise UnknownImplementation(f"{name!r} is neither one of {', '.join(REGISTRY)} nor module:object")
+    try:
+        found = getattr(importlib.import_module(module_name), object_name)
+    except (ImportError, AttributeError) as error:
+        raise UnknownImplementation(f"{name!r} cannot be loaded: {error}") from error
+    implementation = found() if isinstance(found, type) else found
+    missing = [part for part in ("name", "version", "supports", "size_pools") if not hasattr(implementation, part)]
+    if missing:
+        raise UnknownImplementation(f"{name!r} lacks {', '.join(missing)}")
+    return cast(Implementation, implementation)

@@ -1,0 +1,23 @@
+"""The spec itself behind the implementation interface, so that the laws can judge it too."""
+
+from spec.model import PoolSizes, Refusal, Scenario
+from spec.pools import size_pools, size_pools_from_max_tokens
+
+
+class Reference:
+    """`--kv-impl spec`."""
+
+    name = "spec"
+    version = "0.1"
+
+    def supports(self, scenario: Scenario) -> str | None:
+        """Everything: what the spec does not know it refuses."""
+        return None
+
+    def size_pools(self, scenario: Scenario) -> PoolSizes | Refusal:
+        """Bytes to tokens, by `spec/pools.py`."""
+        return size_pools(scenario)
+
+    def size_pools_from_max_tokens(self, scenario: Scenario, tokens: int) -> PoolSizes | Refusal:
+        """Tokens to pools, by `spec/pools.py`."""
+        return size_pools_from_max_tokens(scenario, tokens)
