@@ -1,12 +1,14 @@
 """Implementations under test, all behind one interface, looked up by name or as `module:object`.
 
 An implementation answers for one `Scenario` at a time. It returns `PoolSizes` or a `Refusal`; anything it raises is a
-finding. `spec` and `configurator` are built in.
+finding. `spec` and `configurator` are built in. The last three methods are optional: the laws that need them say n/a
+of an implementation without them.
 """
 
 import importlib
 from typing import Protocol, cast
 
+from spec.laws.base import DraftResolution
 from spec.model import PoolSizes, Refusal, Scenario
 
 
@@ -25,10 +27,16 @@ class Implementation(Protocol):
     def size_pools_from_max_tokens(self, scenario: Scenario, tokens: int) -> PoolSizes | Refusal:
         """The constraint path: every pool from `tokens` rows per rank, whatever the bytes."""
 
+    def resolve_draft(self, scenario: Scenario) -> DraftResolution | None:
+        """What start-up knows of the active draft before its weights are loaded, None without one."""
+
+    def allocated_bytes(self, scenario: Scenario, sizes: PoolSizes) -> tuple[int, ...]:
+        """Bytes that the pools this implementation really builds for `sizes` take, on one rank of each stage."""
+
 
 REGISTRY = {
     "spec": "impl.reference:Reference",
-    "configurator": "impl.configurator:Configurator",
+    "configurator": "impl.optimized:Configurator",
 }
 """Names of the built-in implementations and where each lives."""
 

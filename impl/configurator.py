@@ -9,8 +9,8 @@ Letters: A available bytes of the stage; F bytes of one full row over the full l
 over its SWA layers, those of the draft that follow SWA rows included; D of all draft rows per full row (all-window:
 per SWA row); r `swa_full_tokens_ratio`; P `page_size`; N tokens sold, in rows per rank.
 
-Build a configurator once (`create_memory_pool_configurator`) and ask it for many budgets; `Configurator` builds one
-per question.
+Build a configurator once (`create_memory_pool_configurator`) and ask it for many budgets; `impl/optimized.py` builds
+one per question.
 """
 
 from dataclasses import replace
@@ -24,12 +24,11 @@ from impl.configurator_prices import (
     index_bytes,
     kinds_by_stage,
     row_bytes,
-    stage_budgets,
     target_dtype,
     workspace_bytes,
 )
 from impl.configurator_screen import check_available_bytes, screened_kinds
-from spec.model import FROZEN_KV_MTP, Draft, PoolSizes, Refusal, Refused, Scenario, refuse
+from spec.model import FROZEN_KV_MTP, Draft, PoolSizes, Scenario, refuse
 from spec.validity import check_scenario
 
 
@@ -365,30 +364,3 @@ def create_memory_pool_configurator(scenario: Scenario) -> MemoryPoolConfigurato
         if scenario.is_decode_role or (chunk is not None and chunk > 0):
             return SWARequestCapPoolConfigurator(scenario, full_layers, swa_layers)
     return HybridSWAPoolConfigurator(scenario, full_layers, swa_layers)
-
-
-class Configurator:
-    """`--kv-impl configurator`: builds a configurator for each question and returns refusals as values."""
-
-    name = "configurator"
-    version = "0.1"
-
-    def supports(self, scenario: Scenario) -> str | None:
-        """Everything the spec knows."""
-        return None
-
-    def size_pools(self, scenario: Scenario) -> PoolSizes | Refusal:
-        """Bytes to tokens; memory figures are turned into bytes first."""
-        try:
-            configurator = create_memory_pool_configurator(scenario)
-            return configurator.calculate_pool_sizes(stage_budgets(scenario), scenario.page_size)
-        except Refused as refused:
-            return refused.refusal
-
-    def size_pools_from_max_tokens(self, scenario: Scenario, tokens: int) -> PoolSizes | Refusal:
-        """Tokens to pools, whatever the bytes."""
-        try:
-            configurator = create_memory_pool_configurator(scenario)
-            return configurator.calculate_pool_sizes_from_max_tokens(tokens, scenario.page_size)
-        except Refused as refused:
-            return refused.refusal

@@ -26,13 +26,14 @@ each imports only those above it.
 | bytes per token of each pool kind | `pools.bytes_per_token` | `pool_configurator.py: _cell_size` |
 | `align_down(floor(A / cell), P)` | `pools.rows_that_fit` | `pool_configurator.py: calculate_pool_sizes` |
 | `align_down(floor(r * N), P)` | `pools.hybrid_swa_rows` | `pool_configurator.py: _solve_pool_sizes` |
-| SWA rows of the capped pool | `pools.capped_swa_rows` | `pool_configurator.py: compute_swa_request_cap` |
-| tokens allocated ahead | `pools.decode_alloc_tokens` | `mem_cache/allocation_sizing.py`, `utils/common.py` |
+| SWA rows of the capped pool | `capped.capped_swa_rows` | `pool_configurator.py: compute_swa_request_cap` |
+| tokens allocated ahead | `capped.decode_alloc_tokens` | `mem_cache/allocation_sizing.py`, `utils/common.py` |
 | smallest N of the ranks | `pools.agreed_rows` | `mem_cache/kv_cache_configurator.py` |
 | user cap | `pools.capped_rows` | `--max-total-tokens` |
 | admission, `swa - window - P >= P` | `pools.admission_floor` | `pool_configurator.py: validate_swa_pool_size` |
 | running requests | `pools.running_requests` | `mem_cache/kv_cache_configurator.py` |
 | longest request | `pools.request_length` | `mem_cache/kv_cache_configurator.py` |
+| the fraction that would start | `advice.smallest_starting_fraction` | `MemoryPoolConfig`'s message |
 | bytes really allocated | `accounting.sold_bytes`, `accounting.spare_bytes` | `memory_pool.py` |
 | config.json to geometry | `shapes.shape_from_config`, `draft_shapes.draft_from_config` | `configs/model_config.py` |
 | draft depth | `draft_shapes.draft_depth` | `configs/model_config.py`, `speculative/` |
@@ -53,13 +54,19 @@ READING_ORDER = (
     "spec.cell",
     "spec.draft",
     "spec.budget",
+    "spec.capped",
+    "spec.advice",
     "spec.pools",
     "spec.accounting",
     "spec.laws.base",
     "spec.laws.budget",
+    "spec.laws.scale",
     "spec.laws.draft",
+    "spec.laws.resolve",
     "spec.laws.ranks",
     "spec.laws.windows",
+    "spec.laws.caps",
+    "spec.laws.allocation",
     "spec.laws.answers",
     "spec.laws",
 )

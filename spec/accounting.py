@@ -13,6 +13,7 @@ from spec.dtypes import RAW_LATENT_BACKENDS, STORAGE_BITS, draft_backend, draft_
 from spec.model import (
     DFLASH_FAMILY,
     FROZEN_KV_MTP,
+    FULL,
     LINEAR,
     MTP,
     SWA,
@@ -152,7 +153,8 @@ def draft_layer_rows(scenario: Scenario, draft: Draft, sizes: PoolSizes, kind: s
     """Rows one draft layer holds, before DCP: the tokens that are sold, except the SWA layers of an EAGLE, MTP or
     STANDALONE draft that share the target's SWA pool indices."""
     shares_swa_indices = scenario.speculative_algorithm not in DFLASH_FAMILY and not draft.swa_at_full_rows
-    if kind == SWA and shares_swa_indices and sizes.full_max_total_num_tokens and sizes.swa_max_total_num_tokens:
+    two_pools = scenario.window_pools and {FULL, SWA} <= set(scenario.target.layers)
+    if kind == SWA and shares_swa_indices and two_pools:
         return sizes.swa_max_total_num_tokens
     return sizes.max_total_num_tokens
 
@@ -177,12 +179,14 @@ def draft_buffers(scenario: Scenario, draft: Draft, sizes: PoolSizes, stage: int
 
 def frozen_kv_buffers(scenario: Scenario, draft: Draft, stage: int) -> Iterator[Buffer]:
     """The dummy pool of a frozen-KV MTP draft: nothing sold, 64 rows and a page kept."""
-    deployment = scenario.deployment
-    ranks = deployment.tp_size // deployment.attn_dp_size
-    dtype = draft_kv_dtype(scenario, draft, model_is_loaded=True)
-    for layer, kind in enumerate(draft.shape.layers):
-        for row in layer_rows_with_index(draft.shape, layer, ranks, dtype, draft_backend(scenario, draft)):
-            yield Buffer(stage, "draft", kind, layer, row, 0, FROZEN_KV_ROWS + scenario.page_size)
+    shape, spare_rows = draft.shape, FROZEN_KV_ROWS + scenario.page_size
+    ranks = scenario.deployment.tp_size // scenario.deployment.attn_dp_size
+    dtype, backend = draft_kv_dtype(scenario, draft, model_is_loaded=True), draft_backend(scenario, draft)
+    for layer, kind in enumerate(shape.layers):
+        for row in layer_rows_with_index(shape, layer, ranks, dtype, backend):
+            yield Buffer(stage, "draft", kind, layer, row, 0, spare_rows)
+    for row in workspace_rows(shape, shape.layers, ranks, dtype):
+        yield Buffer(stage, "draft", "full", None, row, 0, spare_rows)
 
 
 def stage_buffers(scenario: Scenario, sizes: PoolSizes, stage: int) -> Iterator[Buffer]:

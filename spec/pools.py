@@ -11,12 +11,14 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from spec.advice import advised
 from spec.budget import available_bytes
+from spec.capped import capped_swa_rows, request_limit
 from spec.cell import stage_positions, target_full_row_bytes, target_swa_row_bytes
 from spec.draft import draft_price
 from spec.layers import ALL_WINDOW_POOL, CAPPED_POOL, HYBRID_POOL, WINDOW_POOLS, pool_kind
-from spec.model import PoolSizes, Refusal, Refused, Scenario, active_draft, refuse
-from spec.units import align_down, align_up, ceil_div
+from spec.model import PoolSizes, Refusal, Refused, Scenario, refuse
+from spec.units import align_down
 from spec.validity import check_int, check_scenario
 
 MIN_REQUESTS = 2048
@@ -64,66 +66,6 @@ def rows_that_fit(available: int, token_bytes: int | Fraction, page_size: int) -
 def hybrid_swa_rows(full_rows: int, ratio: Fraction, page_size: int) -> int:
     """`align_down(floor(r * N), P)`."""
     return align_down(math.floor(ratio * full_rows), page_size)
-
-
-def decode_alloc_tokens(scenario: Scenario) -> int:
-    """Tokens one running request may have allocated ahead in decode.
-
-    Plain: a page. With speculation and overlap, twice what one step may need; without overlap, once, page by page.
-    Upstream: `mem_cache/allocation_sizing.py: get_alloc_len_per_decode`,
-    `utils/common.py: spec_decode_alloc_len_per_request`.
-    """
-    draft = active_draft(scenario)
-    page_size = scenario.page_size
-    if draft is None:
-        return page_size
-    if not scenario.disable_overlap_schedule:
-        return 2 * overlap_step_tokens(draft.num_steps, draft.topk, draft.num_draft_tokens, page_size)
-    return step_tokens(draft.num_steps, draft.topk, draft.num_draft_tokens, page_size)
-
-
-def overlap_step_tokens(num_steps: int, topk: int, num_draft_tokens: int, page_size: int) -> int:
-    """Tokens one speculative step may need under the overlap scheduler. A tree (topk > 1) on pages gives every branch
-    its own pages."""
-    if page_size > 1 and topk > 1:
-        return max(ceil_div(page_size - 1 + num_steps, page_size) * page_size * topk, num_draft_tokens)
-    return max(num_steps * topk, num_draft_tokens)
-
-
-def step_tokens(num_steps: int, topk: int, num_draft_tokens: int, page_size: int) -> int:
-    """Tokens one speculative step may need without overlap."""
-    if page_size == 1:
-        return max(num_steps * topk, num_draft_tokens)
-    if topk == 1:
-        return max(align_up(num_steps, page_size), align_up(num_draft_tokens, page_size))
-    return max(align_up(num_steps + page_size, page_size) * topk, align_up(num_draft_tokens, page_size))
-
-
-def swa_rows_per_request(scenario: Scenario) -> int:
-    """SWA rows one running request may hold: its window, what was not evicted yet, a page of padding, and what decode
-    allocates ahead."""
-    draft = active_draft(scenario)
-    draft_tokens = 1 if draft is None else draft.num_draft_tokens
-    window = scenario.target.sliding_window_size or 0
-    evicted_late = max(1, scenario.swa_eviction_interval) * draft_tokens
-    return window + evicted_late + scenario.page_size + decode_alloc_tokens(scenario)
-
-
-def request_limit(scenario: Scenario) -> int:
-    """The user's running requests of one attention replica."""
-    return max(1, (scenario.user_max_running_requests or 0) // scenario.deployment.attn_dp_size)
-
-
-def capped_swa_rows(scenario: Scenario) -> int:
-    """SWA rows of the capped pool: the worst case of the most requests, and the prefill chunks in flight (decode
-    role: the extra slots instead), aligned up. Upstream: `compute_swa_request_cap`."""
-    window = scenario.target.sliding_window_size or 0
-    page_size = scenario.page_size
-    rows = swa_rows_per_request(scenario) * request_limit(scenario)
-    if scenario.is_decode_role:
-        return align_up(rows + (window + page_size) * scenario.decode_extra_slots, page_size)
-    chunks = 1 if scenario.disable_overlap_schedule else 2
-    return align_up(rows + chunks * (scenario.chunked_prefill_size or 0) + page_size, page_size)
 
 
 def stage_rows(scenario: Scenario, stage: int, available: int) -> int | None:
@@ -250,8 +192,8 @@ def checked_cap(scenario: Scenario, rows: int, cap: int) -> int:
     return rows
 
 
-def size_pools(scenario: Scenario) -> PoolSizes | Refusal:
-    """The profile path: bytes to tokens. First the rank minimum, then the user cap, then every pool from that N."""
+def sizes_or_refusal(scenario: Scenario) -> PoolSizes | Refusal:
+    """First the rank minimum, then the user cap, then every pool from that N."""
     try:
         check_scenario(scenario)
         rows = agreed_rows(scenario)
@@ -261,6 +203,17 @@ def size_pools(scenario: Scenario) -> PoolSizes | Refusal:
         return finished_sizes(scenario, kept, below_cap=kept < rows)
     except Refused as refused:
         return refused.refusal
+
+
+def starts(scenario: Scenario) -> bool:
+    """Whether a scenario is sized at all."""
+    return isinstance(sizes_or_refusal(scenario), PoolSizes)
+
+
+def size_pools(scenario: Scenario) -> PoolSizes | Refusal:
+    """The profile path: bytes to tokens. A refusal for want of memory says which fraction would start."""
+    answer = sizes_or_refusal(scenario)
+    return advised(scenario, answer, starts) if isinstance(answer, Refusal) else answer
 
 
 def size_pools_from_max_tokens(scenario: Scenario, tokens: int) -> PoolSizes | Refusal:

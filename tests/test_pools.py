@@ -7,6 +7,7 @@ import pytest
 
 from spec.accounting import layers_by_stage, sold_bytes, spare_bytes, stage_buffers
 from spec.budget import available_bytes, static_bytes
+from spec.capped import capped_swa_rows, decode_alloc_tokens
 from spec.draft import DraftPrice, draft_price
 from spec.layers import heads_per_rank, layers_of_stage, pool_kind
 from spec.model import (
@@ -28,16 +29,7 @@ from spec.model import (
     Refusal,
     Scenario,
 )
-from spec.pools import (
-    RowBytes,
-    capped_swa_rows,
-    decode_alloc_tokens,
-    hybrid_swa_rows,
-    rows_that_fit,
-    size_pools,
-    size_pools_from_max_tokens,
-    stage_row_bytes,
-)
+from spec.pools import RowBytes, hybrid_swa_rows, rows_that_fit, size_pools, size_pools_from_max_tokens, stage_row_bytes
 from spec.units import GiB
 
 BYTE_ROW = AttentionShape((FULL,), Latent(1, 0))
@@ -354,3 +346,13 @@ def test_the_constraint_path_needs_a_number():
     """No tokens is not "no cap"."""
     refused = size_pools_from_max_tokens(fp8(BYTE_ROW, 100), None)
     assert (refused.kind, refused.field, refused.value) == ("invalid_input", "tokens", None)
+
+
+def test_the_dummy_pool_of_a_frozen_kv_draft_has_a_workspace_too():
+    """nvfp4, two heads of 64: 68 rows of 2 x (2 x 64 x 9 / 16) bytes and of a workspace of 2 x 2 x 64."""
+    shape = AttentionShape((FULL,), Heads(2, 64, 64))
+    scenario = Scenario(
+        shape, (1,), draft=Draft(shape), speculative_algorithm=FROZEN_KV_MTP, kv_cache_dtype="nvfp4", page_size=4
+    )
+    target_spare = 4 * (144 + 256)
+    assert spare_bytes(scenario, PoolSizes(8, 8, 0, 1, 1), 0) == target_spare + 68 * (144 + 256)

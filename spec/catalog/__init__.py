@@ -155,7 +155,7 @@ def no_such_model(name: str, known: Iterable[str], lacking: Iterable[Unpriced]) 
     for model in lacking:
         if model.name == name:
             return refuse("unsupported", f"{name}.{model.missing}", None, model.reason)
-    near = get_close_matches(name, known, n=3, cutoff=0.4)
+    near = get_close_matches(name, known, n=3)
     return refuse("invalid_input", "name", name, f"did you mean {', '.join(near)}?" if near else "no name is near it")
 
 

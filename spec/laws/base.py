@@ -9,17 +9,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 from fnmatch import fnmatchcase
+from typing import Any
 
 from spec.budget import available_bytes
+from spec.capped import capped_swa_rows
 from spec.draft import draft_price
 from spec.dtypes import draft_kv_dtype
 from spec.layers import CAPPED_POOL, pool_kind
-from spec.model import PoolSizes, Refusal, Scenario, active_draft
-from spec.pools import capped_swa_rows, stage_row_bytes
+from spec.model import AttentionShape, Draft, PoolSizes, Refusal, Refused, Scenario, active_draft
+from spec.pools import bytes_per_token, rows_that_fit, stage_row_bytes
 from spec.units import align_down
+from spec.validity import check_scenario
 
 Answer = PoolSizes | Refusal
 Ask = Callable[[Scenario], Answer]
+AskTokens = Callable[[Scenario, int], Answer]
+Allocate = Callable[[Scenario, PoolSizes], tuple[int, ...]]
 
 ANY_DRAFT_CELLS = ("*_same-*", "*_own-*")
 """Cells with a draft."""
@@ -32,6 +37,10 @@ SIZE_FIELDS = (
     "max_req_len",
 )
 ROW_FIELDS = SIZE_FIELDS[:3]
+
+
+AMPLE_BYTES = 2**62
+"""A budget no stage can exhaust: it keeps the other stages from setting N."""
 
 
 class Outcome(Enum):
@@ -59,20 +68,48 @@ Verdict = Outcome | Broken
 
 
 @dataclass(frozen=True)
+class DraftResolution:
+    """What an implementation knows of the draft at start-up, before any of its weights is loaded.
+
+    bytes_per_row: bytes of one row of all its layers on one rank, DCP aside; None where they cannot be resolved.
+    dtype: its KV dtype. warnings: what was said about it.
+    """
+
+    bytes_per_row: int | None
+    dtype: str
+    warnings: tuple[str, ...] = ()
+
+
+Resolve = Callable[[Scenario], DraftResolution | None]
+
+
+def unable(*_: object) -> Any:
+    """What an implementation cannot be asked; a law that needs it names the ability in `Law.needs`."""
+    raise NotImplementedError("the implementation does not offer this")
+
+
+@dataclass(frozen=True)
 class Case:
-    """One judgement's input. `implementation` is the name of who answered."""
+    """One judgement's input: the scenario, the answer, and the same implementation to ask about changed ones.
+
+    ask: bytes to tokens. ask_tokens: the constraint path. resolve_draft: the draft as start-up resolves it, None
+    without one. allocated_bytes: bytes it really allocates for given sizes, one number per pipeline stage.
+    """
 
     scenario: Scenario
     answer: Answer
     ask: Ask
-    implementation: str = ""
+    ask_tokens: AskTokens = unable
+    resolve_draft: Resolve = unable
+    allocated_bytes: Allocate = unable
 
 
 @dataclass(frozen=True)
 class Law:
     """One law: a stable id, its name, the sentence, globs of the cells it claims, the predicate.
 
-    judges_reference: False where the spec cannot be judged because it is the yardstick.
+    judges_reference: False where the spec cannot be judged because it is the yardstick. needs: the method of an
+    implementation without which the law cannot be judged, "" where sizing is enough.
     """
 
     id: str
@@ -81,6 +118,7 @@ class Law:
     cells: tuple[str, ...]
     predicate: Callable[[Case], Verdict]
     judges_reference: bool = True
+    needs: str = ""
 
     def claims(self, cell: str) -> bool:
         """Whether the law gives a verdict in this cell."""
@@ -98,13 +136,6 @@ def draft_is_resolved(scenario: Scenario) -> bool:
     )
 
 
-def capped_premise(scenario: Scenario) -> bool:
-    """No user cap below the fixed SWA rows: there a cap takes SWA rows away as N grows."""
-    if pool_kind(scenario) != CAPPED_POOL or scenario.max_total_tokens is None:
-        return True
-    return align_down(scenario.max_total_tokens, scenario.page_size) >= capped_swa_rows(scenario)
-
-
 def stages(scenario: Scenario) -> range:
     """The pipeline stages."""
     return range(scenario.deployment.pp_size)
@@ -113,6 +144,38 @@ def stages(scenario: Scenario) -> range:
 def with_budget(scenario: Scenario, stage_bytes: tuple[int, ...]) -> Scenario:
     """The same scenario with so many bytes on each stage."""
     return replace(scenario, budget=stage_bytes)
+
+
+def with_draft_shape(scenario: Scenario, draft: Draft, shape: AttentionShape) -> Scenario:
+    """The same scenario with another draft geometry."""
+    return replace(scenario, draft=replace(draft, shape=shape))
+
+
+def is_valid(scenario: Scenario) -> bool:
+    """Whether the spec would look at this scenario at all."""
+    try:
+        check_scenario(scenario)
+    except Refused:
+        return False
+    return True
+
+
+def cap_may_bind(scenario: Scenario, rows: int) -> bool:
+    """Whether the user cap, not the bytes, may have set the rows."""
+    return scenario.max_total_tokens is not None and rows >= align_down(scenario.max_total_tokens, scenario.page_size)
+
+
+def setting_stages(scenario: Scenario) -> list[int]:
+    """The stages whose bytes set N: those that fit the fewest rows."""
+    kind = pool_kind(scenario)
+    rows = {}
+    for stage, available in enumerate(available_bytes(scenario)):
+        row_bytes = stage_row_bytes(scenario, stage)
+        cell = bytes_per_token(kind, row_bytes, scenario.swa_full_tokens_ratio)
+        paid = capped_swa_rows(scenario) * row_bytes.swa if kind == CAPPED_POOL else 0
+        if cell > 0:
+            rows[stage] = rows_that_fit(available - paid, cell, scenario.page_size)
+    return [stage for stage, held in rows.items() if held == min(rows.values())]
 
 
 def plain(scenario: Scenario) -> Scenario:

@@ -4,6 +4,7 @@ import math
 
 from spec.accounting import sold_bytes
 from spec.budget import available_bytes
+from spec.capped import cap_keeps_swa_rows, capped_swa_rows
 from spec.laws.base import (
     HOLDS,
     NOT_JUDGED,
@@ -12,15 +13,14 @@ from spec.laws.base import (
     Broken,
     Case,
     Verdict,
-    capped_premise,
+    cap_may_bind,
     draft_is_resolved,
     stages,
     with_budget,
 )
 from spec.layers import CAPPED_POOL, HYBRID_POOL, pool_kind
 from spec.model import PoolSizes, Refusal, Scenario
-from spec.pools import bytes_per_token, capped_swa_rows, stage_row_bytes
-from spec.units import align_down
+from spec.pools import bytes_per_token, stage_row_bytes
 
 
 def fits_the_budget(case: Case) -> Verdict:
@@ -32,11 +32,6 @@ def fits_the_budget(case: Case) -> Verdict:
         if allocated > available:
             return Broken("allocated bytes", f"at most {available}", allocated, f"a rank of stage {stage}")
     return HOLDS
-
-
-def cap_may_bind(scenario: Scenario, rows: int) -> bool:
-    """Whether the user cap, not the bytes, may have set the rows."""
-    return scenario.max_total_tokens is not None and rows >= align_down(scenario.max_total_tokens, scenario.page_size)
 
 
 def one_more_page_overflows(scenario: Scenario, stage: int, available: int, rows: int, swa_rows: int) -> bool:
@@ -104,7 +99,7 @@ def larger_budgets(scenario: Scenario) -> list[tuple[int, ...]]:
 def more_memory_never_buys_less(case: Case) -> Verdict:
     """Asks again with a byte more, a page more and twice the bytes."""
     scenario, answer = case.scenario, case.answer
-    if isinstance(answer, Refusal) or not capped_premise(scenario):
+    if isinstance(answer, Refusal) or not cap_keeps_swa_rows(scenario):
         return NOT_JUDGED
     for stage_bytes in larger_budgets(scenario):
         more = case.ask(with_budget(scenario, stage_bytes))

@@ -4,11 +4,12 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from spec.budget import available_bytes
+from spec.capped import cap_keeps_swa_rows, capped_swa_rows
 from spec.cell import stage_positions, target_full_row_bytes, target_layer_bytes, target_swa_row_bytes
 from spec.draft import draft_layer_bytes, draft_workspace_bytes, follows_swa_rows
 from spec.dtypes import target_kv_dtype
 from spec.laws.base import (
+    AMPLE_BYTES,
     HOLDS,
     NOT_JUDGED,
     ROW_FIELDS,
@@ -17,13 +18,15 @@ from spec.laws.base import (
     Broken,
     Case,
     Verdict,
-    capped_premise,
     draft_bytes,
     draft_is_resolved,
+    is_valid,
     plain_at_same_swa_rows,
     same_answers,
+    setting_stages,
     stages,
     with_budget,
+    with_draft_shape,
 )
 from spec.layers import ALL_WINDOW_POOL, CAPPED_POOL, HYBRID_POOL, pool_kind
 from spec.model import (
@@ -36,20 +39,10 @@ from spec.model import (
     Latent,
     PoolSizes,
     Refusal,
-    Refused,
     Scenario,
     active_draft,
 )
-from spec.pools import bytes_per_token, capped_swa_rows, rows_that_fit, stage_row_bytes
-from spec.validity import check_scenario
-
-AMPLE_BYTES = 2**62
-"""A budget no stage can exhaust: it keeps the other stages from setting N."""
-
-
-def with_draft_shape(scenario: Scenario, draft: Draft, shape: AttentionShape) -> Scenario:
-    """The same scenario with another draft geometry."""
-    return replace(scenario, draft=replace(draft, shape=shape))
+from spec.pools import bytes_per_token, stage_row_bytes
 
 
 def hangs_on_swa_rows(answer: Answer) -> bool:
@@ -106,19 +99,6 @@ def exact_when_the_draft_matches_the_target(case: Case) -> Verdict:
     return same_answers(case.answer, case.ask(unresolved), "the layer ratio, against the draft's own geometry")
 
 
-def setting_stages(scenario: Scenario) -> list[int]:
-    """The stages whose bytes set N: those that fit the fewest rows."""
-    kind = pool_kind(scenario)
-    rows = {}
-    for stage, available in enumerate(available_bytes(scenario)):
-        row_bytes = stage_row_bytes(scenario, stage)
-        cell = bytes_per_token(kind, row_bytes, scenario.swa_full_tokens_ratio)
-        paid = capped_swa_rows(scenario) * row_bytes.swa if kind == CAPPED_POOL else 0
-        if cell > 0:
-            rows[stage] = rows_that_fit(available - paid, cell, scenario.page_size)
-    return [stage for stage, held in rows.items() if held == min(rows.values())]
-
-
 def target_bytes(scenario: Scenario, stage: int, full_rows: int, swa_rows: int) -> int:
     """Bytes of the target's own rows on one rank of `stage`."""
     positions = stage_positions(scenario, stage)
@@ -129,7 +109,7 @@ def target_bytes(scenario: Scenario, stage: int, full_rows: int, swa_rows: int) 
 def a_draft_only_shrinks_the_budget(case: Case) -> Verdict:
     """Compares with the plain answer (capped: at the same SWA rows)."""
     scenario, drafted = case.scenario, case.answer
-    if isinstance(drafted, Refusal) or not draft_is_resolved(scenario) or not capped_premise(scenario):
+    if isinstance(drafted, Refusal) or not draft_is_resolved(scenario) or not cap_keeps_swa_rows(scenario):
         return NOT_JUDGED
     without = plain_at_same_swa_rows(scenario)
     if active_draft(scenario) is None or without is None:
@@ -201,15 +181,6 @@ def rebalanced_shapes(shape: AttentionShape) -> list[AttentionShape]:
         if shape.full == shape.swa and full == swa
     ]
     return full_only + swa_only + both
-
-
-def is_valid(scenario: Scenario) -> bool:
-    """Whether the spec would look at this scenario at all."""
-    try:
-        check_scenario(scenario)
-    except Refused:
-        return False
-    return True
 
 
 def same_prices(scenario: Scenario, other: Scenario) -> bool:

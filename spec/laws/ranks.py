@@ -2,8 +2,24 @@
 
 from dataclasses import replace
 
-from spec.laws.base import Case, Verdict, same_answers
-from spec.model import AttentionShape, Heads, Latent, Scenario
+from spec.budget import available_bytes
+from spec.draft import draft_workspace_bytes
+from spec.laws.base import (
+    AMPLE_BYTES,
+    HOLDS,
+    NOT_JUDGED,
+    ROW_FIELDS,
+    Broken,
+    Case,
+    Verdict,
+    same_answers,
+    stages,
+    with_budget,
+)
+from spec.laws.scale import repeated
+from spec.layers import CAPPED_POOL, pool_kind
+from spec.model import AttentionShape, Heads, Latent, PoolSizes, Refusal, Scenario, active_draft
+from spec.pools import bytes_per_token, stage_row_bytes
 
 
 def held_heads(num_kv_heads: int, ranks: int) -> int:
@@ -49,3 +65,66 @@ def a_rank_holds_its_heads(case: Case) -> Verdict:
     heads to zero, replicates too little or too often, or splits over the wrong ranks prices the two differently."""
     twin = one_rank_twin(case.scenario)
     return same_answers(case.ask(twin), case.answer, "the one-rank twin's answer is expected")
+
+
+def stage_alone(scenario: Scenario, stage: int) -> Scenario:
+    """The same scenario with memory no other stage can exhaust."""
+    here = available_bytes(scenario)[stage]
+    return with_budget(scenario, tuple(here if other == stage else AMPLE_BYTES for other in stages(scenario)))
+
+
+def every_rank_agrees(case: Case) -> Verdict:
+    """The agreed rows are priced on every stage; then, without a user cap, the answer is the smallest of those with
+    each stage's memory alone."""
+    scenario, answer = case.scenario, case.answer
+    if isinstance(answer, Refusal):
+        return NOT_JUDGED
+    kind, ratio = pool_kind(scenario), scenario.swa_full_tokens_ratio
+    rows, swa_rows = answer.max_total_num_tokens, answer.swa_max_total_num_tokens
+    for stage, available in enumerate(available_bytes(scenario)):
+        row_bytes = stage_row_bytes(scenario, stage)
+        paid = swa_rows * row_bytes.swa if kind == CAPPED_POOL else 0
+        price = paid + rows * bytes_per_token(kind, row_bytes, ratio)
+        if price > available:
+            return Broken("priced bytes", f"at most {available}", price, f"a rank of stage {stage}")
+    return weakest_stage_sets_rows(case) if scenario.deployment.pp_size > 1 else HOLDS
+
+
+def weakest_stage_sets_rows(case: Case) -> Verdict:
+    """Without a user cap: the agreed rows are the fewest that any stage's memory alone buys."""
+    uncapped = replace(case.scenario, max_total_tokens=None)
+    together = case.ask(uncapped)
+    alone = [case.ask(stage_alone(uncapped, stage)) for stage in stages(uncapped)]
+    held = [answer.max_total_num_tokens for answer in (together, *alone) if isinstance(answer, PoolSizes)]
+    if len(held) <= len(alone):
+        return Broken("refusal", "an answer without a cap, and with more memory elsewhere", "a refusal")
+    if min(held[1:]) != held[0]:
+        return Broken("max_total_num_tokens", f"the smallest of {held[1:]}", held[0], "each stage's memory alone")
+    return HOLDS
+
+
+def undivided_twin(scenario: Scenario) -> Scenario | None:
+    """The same bytes per row without DCP: the target's heads on as many ranks as they were split over, the draft's
+    layers and the index as many times as they were kept. None where a workspace is shared, which does not repeat."""
+    deployment = scenario.deployment
+    dcp = deployment.attn_dcp_size
+    ranks = deployment.tp_size // deployment.attn_dp_size
+    draft = scenario.draft
+    if draft is not None and draft_workspace_bytes(scenario, draft) and active_draft(scenario) is not None:
+        return None
+    shape = scenario.target
+    return replace(
+        scenario,
+        target=replace(shape, index=shape.index and replace(shape.index, head_dim=dcp * shape.index.head_dim)),
+        draft=draft and replace(draft, shape=repeated(shape_with_heads(draft.shape, ranks, ranks // dcp), dcp)),
+        deployment=replace(deployment, tp_size=deployment.tp_size // dcp, attn_dcp_size=1),
+    )
+
+
+def replication_is_paid_for(case: Case) -> Verdict:
+    """The answer has the rows of the twin without DCP whose draft layers and index rows are there as often as DCP
+    keeps them."""
+    twin = undivided_twin(case.scenario)
+    if twin is None:
+        return NOT_JUDGED
+    return same_answers(case.ask(twin), case.answer, "the undivided twin's rows are expected", ROW_FIELDS)

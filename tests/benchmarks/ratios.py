@@ -11,8 +11,9 @@ from statistics import median
 from time import perf_counter
 from typing import NamedTuple
 
-from impl.configurator import Configurator, create_memory_pool_configurator
+from impl.configurator import create_memory_pool_configurator
 from impl.configurator_prices import stage_budgets
+from impl.optimized import Configurator
 from spec.model import (
     DFLASH,
     EAGLE,
