@@ -1,0 +1,3 @@
+"""Registers the options and reports of `pytest properties`."""
+
+pytest_plugins = ("properties.plugin",)
