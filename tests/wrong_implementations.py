@@ -1,0 +1,178 @@
+"""Tiny wrong implementations, given to the gate as `tests.wrong_implementations:Name`: the spec with one slip each."""
+
+import random
+from dataclasses import replace
+
+from spec.laws.base import Answer
+from spec.layers import CAPPED_POOL, pool_kind
+from spec.model import PoolSizes, Refusal, Scenario
+from spec.pools import size_pools, size_pools_from_max_tokens
+
+
+class Sound:
+    """The spec's sizes and no tensors, so that a run starts fast."""
+
+    name = "sound"
+    version = "0"
+
+    def supports(self, scenario: Scenario) -> str | None:
+        """Everything."""
+        return None
+
+    def size_pools(self, scenario: Scenario) -> Answer:
+        """Bytes to tokens."""
+        return size_pools(scenario)
+
+    def size_pools_from_max_tokens(self, scenario: Scenario, tokens: int) -> Answer:
+        """Tokens to pools."""
+        return size_pools_from_max_tokens(scenario, tokens)
+
+
+class OnePageTooMany(Sound):
+    """Sells a page that does not fit."""
+
+    name = "one-page-too-many"
+
+    def size_pools(self, scenario: Scenario) -> Answer:
+        """The spec's answer and a page."""
+        answer = super().size_pools(scenario)
+        if isinstance(answer, Refusal):
+            return answer
+        more = answer.max_total_num_tokens + scenario.page_size
+        return replace(answer, max_total_num_tokens=more, full_max_total_num_tokens=more)
+
+
+class DividesByZero(Sound):
+    """Raises what no refusal is."""
+
+    name = "divides-by-zero"
+
+    def size_pools(self, scenario: Scenario) -> Answer:
+        """Never an answer."""
+        raise ZeroDivisionError("cell size is 0")
+
+
+class ReturnsATuple(Sound):
+    """Answers with something that is neither PoolSizes nor a Refusal."""
+
+    name = "returns-a-tuple"
+
+    def size_pools(self, scenario: Scenario) -> Answer:
+        """Two bare numbers."""
+        return (4096, 4096)  # type: ignore[return-value]
+
+
+class RefusesInItsOwnWords(Sound):
+    """Refuses with a kind that is not on the list."""
+
+    name = "refuses-in-its-own-words"
+
+    def size_pools(self, scenario: Scenario) -> Answer:
+        """A refusal nobody knows."""
+        return Refusal("out_of_memory", "budget", scenario.budget)
+
+
+class SellsFloats(Sound):
+    """Answers in floats, which are never whole rows."""
+
+    name = "sells-floats"
+
+    def size_pools(self, scenario: Scenario) -> Answer:
+        """The spec's tokens as a float."""
+        answer = super().size_pools(scenario)
+        if isinstance(answer, PoolSizes):
+            return replace(answer, max_total_num_tokens=float(answer.max_total_num_tokens))  # type: ignore[arg-type]
+        return answer
+
+
+class SellsNothing(Sound):
+    """Answers with zeros instead of a refusal."""
+
+    name = "sells-nothing"
+
+    def size_pools(self, scenario: Scenario) -> Answer:
+        """All zeros."""
+        return PoolSizes(0, 0, 0, 0, 0)
+
+
+class SellsADebt(Sound):
+    """Negative tokens."""
+
+    name = "sells-a-debt"
+
+    def size_pools(self, scenario: Scenario) -> Answer:
+        """All below zero."""
+        return PoolSizes(-64, -64, -64, -1, -1)
+
+
+class ChangesItsMind(Sound):
+    """Oversells now and then: a shrunk case may hold when it is judged again."""
+
+    name = "changes-its-mind"
+
+    def __init__(self) -> None:
+        self.random = random.Random(0)
+
+    def size_pools(self, scenario: Scenario) -> Answer:
+        """The right answer or a page more."""
+        wrong = self.random.random() < 0.5
+        return OnePageTooMany().size_pools(scenario) if wrong else super().size_pools(scenario)
+
+
+class SupportsNothing(Sound):
+    """Judges no scenario at all."""
+
+    name = "supports-nothing"
+
+    def supports(self, scenario: Scenario) -> str | None:
+        """Always a reason."""
+        return "no GPU here"
+
+
+class SupportsNoCappedPool(Sound):
+    """Leaves one pool kind out."""
+
+    name = "supports-no-capped-pool"
+
+    def supports(self, scenario: Scenario) -> str | None:
+        """A reason for one pool kind."""
+        return "capped pools are not written yet" if pool_kind(scenario) == CAPPED_POOL else None
+
+
+class SupportsRaises(Sound):
+    """Cannot even say what it supports."""
+
+    name = "supports-raises"
+
+    def supports(self, scenario: Scenario) -> str | None:
+        """Never an answer."""
+        raise KeyError("attention_backend")
+
+
+class ExitsThePythonProcess(Sound):
+    """Leaves, as a launcher does when it has no memory."""
+
+    name = "exits-the-process"
+
+    def size_pools(self, scenario: Scenario) -> Answer:
+        """Never an answer."""
+        raise SystemExit(3)
+
+
+class TripsOverNoDraftLayers(Sound):
+    """Raises on a draft of no layers, which a law asks about and nobody serves."""
+
+    name = "trips-over-no-draft-layers"
+
+    def size_pools(self, scenario: Scenario) -> Answer:
+        """The spec's answer where the draft has a first layer."""
+        if scenario.draft is not None:
+            scenario.draft.shape.layers[0]
+        return super().size_pools(scenario)
+
+
+class CannotBeBuilt(Sound):
+    """Fails before the first question."""
+
+    def __init__(self) -> None:
+        raise RuntimeError("no engine here")
