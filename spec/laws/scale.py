@@ -127,7 +127,8 @@ def dearer_scenarios(scenario: Scenario) -> list[tuple[str, Scenario]]:
     """Scenarios in which something costs more: target or draft geometry, storage, replication."""
     deployment, draft = scenario.deployment, active_draft(scenario)
     found = [("target geometry", replace(scenario, target=shape)) for shape in dearer_shapes(scenario.target)]
-    found += [("kv_cache_dtype", replace(scenario, kv_cache_dtype=dtype)) for dtype in KV_CACHE_DTYPES]
+    dtypes = [dtype for dtype in KV_CACHE_DTYPES if dtype != scenario.kv_cache_dtype]
+    found += [("kv_cache_dtype", replace(scenario, kv_cache_dtype=dtype)) for dtype in dtypes]
     more_ranks = replace(deployment, attn_dcp_size=2 * deployment.attn_dcp_size)
     fewer_splits = replace(deployment, attn_dp_size=2 * deployment.attn_dp_size)
     found += [("replication", replace(scenario, deployment=changed)) for changed in (more_ranks, fewer_splits)]
@@ -135,24 +136,28 @@ def dearer_scenarios(scenario: Scenario) -> list[tuple[str, Scenario]]:
         return found
     found.append(("draft on every stage", replace(scenario, deployment=replace(deployment, draft_on_every_stage=True))))
     found += [("draft geometry", with_draft_shape(scenario, draft, shape)) for shape in dearer_shapes(draft.shape)]
-    found += [
-        ("draft dtype", replace(scenario, draft=replace(draft, kv_cache_dtype=dtype))) for dtype in KV_CACHE_DTYPES
-    ]
+    dtypes = [dtype for dtype in KV_CACHE_DTYPES if dtype != draft.kv_cache_dtype]
+    found += [("draft dtype", replace(scenario, draft=replace(draft, kv_cache_dtype=dtype))) for dtype in dtypes]
     return found
 
 
-def costs_no_less(scenario: Scenario, other: Scenario) -> bool:
-    """Whether a change is within the law's premise and raises no row price of any stage: one pool kind, one count of
-    SWA rows, a resolved draft, F, S and D each as dear or dearer."""
+def row_prices(scenario: Scenario) -> list[tuple[int, int, int]]:
+    """F, S and D of every stage."""
+    prices = (stage_row_bytes(scenario, stage) for stage in stages(scenario))
+    return [(row_bytes.full, row_bytes.swa, row_bytes.draft) for row_bytes in prices]
+
+
+def is_within_the_premise(scenario: Scenario, other: Scenario) -> bool:
+    """One pool kind, one count of SWA rows (capped), a draft that is still resolved, and a valid scenario."""
     if not is_valid(other) or pool_kind(other) != pool_kind(scenario) or not draft_is_resolved(other):
         return False
-    if pool_kind(scenario) == CAPPED_POOL and capped_swa_rows(other) != capped_swa_rows(scenario):
-        return False
-    for stage in stages(scenario):
-        before, after = stage_row_bytes(scenario, stage), stage_row_bytes(other, stage)
-        if after.full < before.full or after.swa < before.swa or after.draft < before.draft:
-            return False
-    return True
+    return pool_kind(scenario) != CAPPED_POOL or capped_swa_rows(other) == capped_swa_rows(scenario)
+
+
+def costs_no_less(before: list[tuple[int, int, int]], after: list[tuple[int, int, int]]) -> bool:
+    """Whether F, S and D of every stage are each as dear or dearer, and something is."""
+    pairs = [pair for stage in zip(before, after, strict=True) for pair in zip(*stage, strict=True)]
+    return all(old <= new for old, new in pairs) and any(old < new for old, new in pairs)
 
 
 def nothing_that_costs_helps(case: Case) -> Verdict:
@@ -161,8 +166,9 @@ def nothing_that_costs_helps(case: Case) -> Verdict:
     scenario, answer = case.scenario, case.answer
     if isinstance(answer, Refusal) or not draft_is_resolved(scenario) or not cap_keeps_swa_rows(scenario):
         return NOT_JUDGED
+    before = row_prices(scenario)
     for what, dearer in dearer_scenarios(scenario):
-        if not costs_no_less(scenario, dearer):
+        if not is_within_the_premise(scenario, dearer) or not costs_no_less(before, row_prices(dearer)):
             continue
         after = case.ask(dearer)
         if isinstance(after, Refusal):
