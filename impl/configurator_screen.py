@@ -15,8 +15,10 @@ from spec.model import (
     FULL,
     LINEAR,
     AttentionShape,
+    Deployment,
     Draft,
     Heads,
+    Index,
     Latent,
     MemoryFigures,
     Scenario,
@@ -42,7 +44,7 @@ def screened_kinds(scenario: Scenario) -> tuple[int, int] | None:
         dcp, pp = deployment.attn_dcp_size, deployment.pp_size
         if not (type(tp) is type(dp) is type(dcp) is type(pp) is int and tp > 0 and dp > 0 and dcp > 0 and pp > 0):
             return None
-        if tp % dp or tp // dp % dcp or not requests_are_sound(scenario):
+        if tp % dp or tp // dp % dcp or not requests_are_sound(scenario) or not switches_are_sound(scenario):
             return None
         kinds = sound_kinds(target, tp // dp // dcp)
         dtype, backend, ratio = target_dtype(scenario), scenario.attention_backend, scenario.swa_full_tokens_ratio
@@ -75,8 +77,23 @@ def screened_kinds(scenario: Scenario) -> tuple[int, int] | None:
         ):
             return None
         return kinds if budget_is_sound(scenario.budget, pp) else None
-    except (TypeError, AttributeError):
+    except (TypeError, AttributeError, ValueError):  # no such field, no hash, no equality, no order
         return None
+
+
+def switches_are_sound(scenario: Scenario) -> bool:
+    """Switches are on or off, and the ranks come in the record made for them."""
+    deployment = scenario.deployment
+    return (
+        type(deployment) is Deployment
+        and type(deployment.draft_on_every_stage)
+        is type(scenario.is_draft_worker)
+        is type(scenario.window_pools)
+        is type(scenario.disable_radix_cache)
+        is type(scenario.disable_overlap_schedule)
+        is type(scenario.is_decode_role)
+        is bool
+    )
 
 
 def requests_are_sound(scenario: Scenario) -> bool:
@@ -102,7 +119,8 @@ def sound_kinds(shape: AttentionShape, ranks: int) -> tuple[int, int] | None:
     kinds = full_layers, swa_layers = count_kinds(shape)
     others = len(layers) - full_layers - swa_layers
     if (
-        type(layers) is not tuple
+        type(shape) is not AttentionShape
+        or type(layers) is not tuple
         or (others and layers.count(LINEAR) != others)
         or shape.model_dtype not in COMPUTE_DTYPES
         or shape.kv_checkpoint_dtype not in CHECKPOINT_DTYPES
@@ -139,7 +157,8 @@ def heads_are_sound(geometry: object, ranks: int) -> bool:
 def index_is_sound(shape: AttentionShape, full_layers: int) -> bool:
     """An index of positive width (whole blocks of 128 beside latents) on distinct full layers."""
     index = shape.index
-    assert index is not None
+    if type(index) is not Index or type(index.stores_values) is not bool:
+        return False
     positions, width = index.layers, index.head_dim
     if type(positions) is not tuple or type(width) is not int or width < 1:
         return False
@@ -179,7 +198,7 @@ def fits_blocks(shape: AttentionShape, dtype: str, backend: str) -> bool:
 
 def draft_is_sound(scenario: Scenario, draft: Draft | None, ranks: int, has_window_pools: bool) -> bool:
     """The draft in use has a sound shape, sound numbers, storage for its rows, and rows to follow."""
-    if draft is None:
+    if type(draft) is not Draft or not (type(draft.swa_at_full_rows) is type(draft.geometry_resolved) is bool):
         return False
     shape, asked, backend = draft.shape, draft.kv_cache_dtype, draft.attention_backend
     num_steps, topk, num_draft_tokens = draft.num_steps, draft.topk, draft.num_draft_tokens
@@ -218,10 +237,10 @@ def budget_is_sound(budget: tuple[int, ...] | MemoryFigures, stages: int) -> boo
     if type(fraction) is not Fraction or not 0 < fraction.numerator < fraction.denominator:
         return False
     for figures in (budget.free_before_load, budget.free_after_all_weights):
-        if len(figures) != stages:
+        if type(figures) is not tuple or len(figures) != stages:
             return False
         for readings in figures:
-            if set(map(type, readings)) != {int} or min(readings) < 0:
+            if type(readings) is not tuple or set(map(type, readings)) != {int} or min(readings) < 0:
                 return False
     return True
 
@@ -229,7 +248,9 @@ def budget_is_sound(budget: tuple[int, ...] | MemoryFigures, stages: int) -> boo
 def check_available_bytes(available_bytes: tuple[int, ...], stages: int) -> None:
     """Raises `Refused` unless it is a tuple of one positive integer per stage: `invalid_input`, `no_memory_left`."""
     if not isinstance(available_bytes, tuple) or len(available_bytes) != stages:
-        raise refuse("invalid_input", "budget", available_bytes, f"give a tuple of bytes for {stages} stages")
+        raise refuse(
+            "invalid_input", "budget", available_bytes, "give a tuple of bytes, one number a stage", needed=stages
+        )
     for available in available_bytes:
         if type(available) is not int:
             raise refuse("invalid_input", "budget", available, "bytes are integers")

@@ -3,7 +3,7 @@
 Upstream: `mem_cache/kv_cache_dtype.py: configure_kv_cache_dtype`, `mem_cache/memory_pool.py` (pool classes).
 """
 
-from spec.model import DFLASH_FAMILY, AttentionShape, Draft, Scenario, refuse
+from spec.model import DFLASH_FAMILY, AttentionShape, Draft, Scenario
 
 STORAGE_BITS = {
     "bf16": 16,
@@ -73,9 +73,3 @@ def draft_kv_dtype(scenario: Scenario, draft: Draft, *, model_is_loaded: bool = 
     if scenario.speculative_algorithm in DFLASH_FAMILY and overrides:
         return draft.shape.model_dtype
     return dtype
-
-
-def check_kv_dtype(field: str, dtype: str) -> None:
-    """Refuse a KV dtype no pool knows."""
-    if dtype not in KV_CACHE_DTYPES:
-        raise refuse("invalid_input", field, dtype, f"choose one of {', '.join(KV_CACHE_DTYPES)}")

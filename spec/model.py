@@ -213,8 +213,11 @@ class Refused(ValueError):
     """Carries a `Refusal` out of a formula that has no answer. The entry points catch it and return the refusal."""
 
     def __init__(self, refusal: Refusal) -> None:
-        super().__init__(f"{refusal.kind}: {refusal.field}={refusal.value!r}. {refusal.advice}")
+        super().__init__(refusal)
         self.refusal = refusal
+
+    def __str__(self) -> str:
+        return f"{self.refusal.kind}: {self.refusal.field}={self.refusal.value!r}. {self.refusal.advice}"
 
 
 def refuse(
