@@ -184,15 +184,17 @@ def rebalanced_shapes(shape: AttentionShape) -> list[AttentionShape]:
 
 
 def same_prices(scenario: Scenario, other: Scenario) -> bool:
-    """Whether every stage prices F, S and D alike."""
-    return all(stage_row_bytes(scenario, stage) == stage_row_bytes(other, stage) for stage in stages(scenario))
+    """Whether another scenario is valid and every stage prices F, S and D alike."""
+    return is_valid(other) and all(
+        stage_row_bytes(scenario, stage) == stage_row_bytes(other, stage) for stage in stages(scenario)
+    )
 
 
-def swaps_that_change_no_price(scenario: Scenario, draft: Draft) -> list[tuple[str, Scenario]]:
-    """Scenarios with other target or draft fields and the same bytes per row."""
+def rebalanced_scenarios(scenario: Scenario, draft: Draft) -> list[tuple[str, Scenario]]:
+    """Scenarios with other target or draft fields and as many elements a row."""
     swaps = [("the target's", replace(scenario, target=shape)) for shape in rebalanced_shapes(scenario.target)]
     swaps += [("the draft's", with_draft_shape(scenario, draft, shape)) for shape in rebalanced_shapes(draft.shape)]
-    return [(whose, other) for whose, other in swaps if is_valid(other) and same_prices(scenario, other)]
+    return swaps
 
 
 def smallest_budget(sells: Callable[[int], bool], hint: int) -> int:
@@ -235,15 +237,15 @@ def one_layer_deeper(scenario: Scenario, draft: Draft) -> Scenario | None:
 
 
 def the_draft_is_priced_by_its_own_geometry(case: Case) -> Verdict:
-    """Swaps fields that leave bytes per row unchanged, then adds a draft layer and observes by how much the price of
-    the sold rows moves: by the draft's term and nothing else."""
+    """Swaps fields that leave bytes per row unchanged (looked at only where sizes differ), then adds a draft layer and
+    observes by how much the price of the sold rows moves: by the draft's term and nothing else."""
     scenario, answer = case.scenario, case.answer
     draft = active_draft(scenario)
     if isinstance(answer, Refusal) or draft is None or not draft_is_resolved(scenario):
         return NOT_JUDGED
-    for whose, other in swaps_that_change_no_price(scenario, draft):
+    for whose, other in rebalanced_scenarios(scenario, draft):
         verdict = same_answers(answer, case.ask(other), f"{whose} fields swapped, bytes per row unchanged")
-        if verdict is not HOLDS:
+        if verdict is not HOLDS and same_prices(scenario, other):
             return verdict
     deeper = one_layer_deeper(scenario, draft)
     if deeper is None:

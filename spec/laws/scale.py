@@ -162,21 +162,27 @@ def costs_no_less(before: list[tuple[int, int, int]], after: list[tuple[int, int
 
 def nothing_that_costs_helps(case: Case) -> Verdict:
     """Asks again with dearer geometry, storage and replication. A layer more moves the layer-to-stage map; it counts
-    where every stage's rows stay as dear or get dearer."""
+    where every stage's rows stay as dear or get dearer. The premise is only looked at where rows rise."""
     scenario, answer = case.scenario, case.answer
     if isinstance(answer, Refusal) or not draft_is_resolved(scenario) or not cap_keeps_swa_rows(scenario):
         return NOT_JUDGED
-    before = row_prices(scenario)
     for what, dearer in dearer_scenarios(scenario):
-        if not is_within_the_premise(scenario, dearer) or not costs_no_less(before, row_prices(dearer)):
+        risen = risen_rows(answer, case.ask(dearer), f"dearer {what}")
+        if risen is None or not is_within_the_premise(scenario, dearer):
             continue
-        after = case.ask(dearer)
-        if isinstance(after, Refusal):
-            continue
-        for name in ROW_FIELDS:
-            if getattr(after, name) > getattr(answer, name):
-                return Broken(name, f"at most {getattr(answer, name)}", getattr(after, name), f"dearer {what}")
+        if costs_no_less(row_prices(scenario), row_prices(dearer)):
+            return risen
     return HOLDS
+
+
+def risen_rows(before: PoolSizes, after: PoolSizes | Refusal, where: str) -> Broken | None:
+    """The first pool whose rows rose; a refusal raises none."""
+    if isinstance(after, Refusal):
+        return None
+    for name in ROW_FIELDS:
+        if getattr(after, name) > getattr(before, name):
+            return Broken(name, f"at most {getattr(before, name)}", getattr(after, name), where)
+    return None
 
 
 def repeated(shape: AttentionShape, scale: int) -> AttentionShape:
@@ -205,40 +211,34 @@ def wider_heads(heads: Heads, scale: int) -> Heads:
 
 
 def scaled_scenarios(scenario: Scenario, scale: int) -> list[Scenario]:
-    """Every row cost times `scale`: the layers repeated, or the dims widened, those in which the spec agrees."""
+    """The layers repeated, and the dims widened, on `scale` times the bytes."""
     draft = active_draft(scenario)
-    candidates = []
+    stage_bytes = tuple(scale * available for available in available_bytes(scenario))
+    found = []
     for grow in (repeated, widened):
-        larger = replace(scenario, target=grow(scenario.target, scale))
-        candidates.append(larger if draft is None else with_draft_shape(larger, draft, grow(draft.shape, scale)))
-    return [other for other in candidates if is_valid(other) and scales_every_price(scenario, other, scale)]
+        larger = replace(scenario, target=grow(scenario.target, scale), budget=stage_bytes)
+        found.append(larger if draft is None else with_draft_shape(larger, draft, grow(draft.shape, scale)))
+    return found
 
 
 def scales_every_price(scenario: Scenario, other: Scenario, scale: int) -> bool:
-    """Whether F, S and D of every stage are `scale` times as dear: the stage map is kept, and no workspace is shared
-    by more layers."""
-    for stage in stages(scenario):
-        before, after = stage_row_bytes(scenario, stage), stage_row_bytes(other, stage)
-        if (after.full, after.swa, after.draft) != (scale * before.full, scale * before.swa, scale * before.draft):
-            return False
-    return True
+    """Whether F, S and D of every stage are `scale` times as dear: the stage map is kept, blocks divide, and no
+    workspace is shared by more layers."""
+    scaled = [(scale * full, scale * swa, scale * draft) for full, swa, draft in row_prices(scenario)]
+    return is_valid(other) and row_prices(other) == scaled
 
 
 def bytes_scale_out(case: Case) -> Verdict:
-    """Asks again with bytes and rows two and three times as large."""
+    """Asks again with bytes and rows two and three times as large. The premise is only looked at where sizes differ."""
     scenario = case.scenario
     if isinstance(case.answer, Refusal) or not draft_is_resolved(scenario):
         return NOT_JUDGED
-    judged = False
     for scale in SCALES:
-        stage_bytes = tuple(scale * available for available in available_bytes(scenario))
         for larger in scaled_scenarios(scenario, scale):
-            judged = True
-            answer = case.ask(with_budget(larger, stage_bytes))
-            verdict = same_answers(case.answer, answer, f"bytes and rows times {scale}")
-            if verdict is not HOLDS:
+            verdict = same_answers(case.answer, case.ask(larger), f"bytes and rows times {scale}")
+            if verdict is not HOLDS and scales_every_price(scenario, larger, scale):
                 return verdict
-    return HOLDS if judged else NOT_JUDGED
+    return HOLDS
 
 
 def reordered(shape: AttentionShape, order: list[int]) -> AttentionShape:
