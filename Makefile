@@ -13,11 +13,11 @@ help:  ## list the targets
 properties: $(READY)  ## judge every law in every cell: the main job
 	$(PYTHON) -m pytest properties -n auto --dist loadgroup $(ARGS)
 
-test: $(READY)  ## the suite's own tests, lint, format and types
+test: $(READY)  ## the suite's own tests with their coverage, lint, format and types
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
-	$(PYTHON) -m pytest tests --benchmark-disable $(ARGS)
+	$(PYTHON) -m pytest tests -n auto --dist loadfile --benchmark-disable --cov $(ARGS)
 
 bench: $(READY)  ## how much faster the configurator is than the spec
 	$(PYTHON) -m pytest tests/benchmarks --benchmark-only $(ARGS)

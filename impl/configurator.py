@@ -82,7 +82,7 @@ class MemoryPoolConfigurator:
         ranks, dtype, backend = attn_tp_size // dcp, target_dtype(scenario), scenario.attention_backend
         self._full_row_bytes = row_bytes(target.full, index is not None, ranks, dtype, backend)
         self._swa_row_bytes = row_bytes(target.swa, False, ranks, dtype, backend) if swa_layers else 0
-        self._index_row_bytes = index_bytes(target) * dcp if index is not None else 0
+        self._index_row_bytes = index_bytes(target, index) * dcp if index is not None else 0
         self._workspace_bytes = 0
         if dtype == "nvfp4":
             self._workspace_bytes = workspace_bytes(target.full if full_layers else target.swa, ranks, dtype)

@@ -15,6 +15,7 @@ from spec.model import (
     AttentionShape,
     Draft,
     Heads,
+    Index,
     Latent,
     MemoryFigures,
     Scenario,
@@ -111,12 +112,9 @@ def workspace_bytes(geometry: Heads | Latent | None, ranks: int, dtype: str) -> 
     return (geometry.num_kv_heads // ranks or 1) * (geometry.head_dim + geometry.v_head_dim)
 
 
-def index_bytes(shape: AttentionShape) -> int:
+def index_bytes(shape: AttentionShape, index: Index) -> int:
     """One row of the index of one layer that owns one, in bytes: beside latents fp8 with a 4-byte scale per 128
-    elements, beside heads one head of the compute dtype (K, and V if stored); 0 without an index."""
-    index = shape.index
-    if index is None:
-        return 0
+    elements, beside heads one head of the compute dtype (K, and V if stored)."""
     if isinstance(shape.full, Latent):
         return index.head_dim * 33 // 32
     return index.head_dim * HEADS_BYTES_PER_ELEMENT[shape.model_dtype][0] * (2 if index.stores_values else 1)
@@ -138,7 +136,7 @@ def dflash_draft_cell_size_per_token(
     if swa_layers:
         swa = swa_layers * row_bytes(shape.swa, False, ranks, dtype, backend)
     if index is not None:
-        full += len(index.layers) * index_bytes(shape)
+        full += len(index.layers) * index_bytes(shape, index)
     if dtype == "nvfp4":
         pools = full_layers + swa_layers if scenario.speculative_algorithm == MTP else 1 if full or swa else 0
         full += pools * workspace_bytes(shape.full if full_layers else shape.swa, ranks, dtype)

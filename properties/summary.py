@@ -1,6 +1,7 @@
 """What a run has judged, added up from the reports of its tests, wherever they ran."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +13,33 @@ from spec.layers import POOL_KINDS
 PROPERTY = "kv"
 """The name under which a test reports its tally in `user_properties`, so that workers' figures add up."""
 
-CELLS_SHOWN = 12
-"""Cells listed of one broken term; the rest are counted."""
+
+def braced(parts: Iterable[str]) -> str:
+    """`{a,b}`, or just `a`: the shell's way to write several names at once."""
+    names = list(parts)
+    return names[0] if len(names) == 1 else "{" + ",".join(names) + "}"
+
+
+def cells_text(cells: Iterable[str]) -> str:
+    """All the cells, those with the same endings written at once: `mla-{eagle_own,dflash_own}-{tp,dp}-{same,other}`.
+
+    A cell has four parts; drafts that are broken on the same ranks and dtypes share one pattern."""
+    ends: dict[tuple[str, str], list[str]] = {}
+    for pool, draft, deployment, dtype in sorted(cell.split("-") for cell in cells):
+        ends.setdefault((pool, draft), []).append(f"{deployment}-{dtype}")
+    drafts: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (pool, draft), endings in ends.items():
+        drafts.setdefault((pool, tuple(endings)), []).append(draft)
+    return ", ".join(f"{pool}-{braced(names)}-{endings_text(endings)}" for (pool, endings), names in drafts.items())
+
+
+def endings_text(endings: tuple[str, ...]) -> str:
+    """`{tp,dp}-{same,other}` where every combination is there, else each ending by itself."""
+    deployments = list(dict.fromkeys(ending.split("-")[0] for ending in endings))
+    dtypes = list(dict.fromkeys(ending.split("-")[1] for ending in endings))
+    if len(deployments) * len(dtypes) == len(endings):
+        return f"{braced(deployments)}-{braced(dtypes)}"
+    return braced(endings)
 
 
 @dataclass
@@ -69,10 +95,9 @@ class Summary:
         for fault, cells in sorted(self.broken_cells.items()):
             law_id, pool, term = fault
             places = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
-            more = f" and {len(cells) - CELLS_SHOWN} more" if len(cells) > CELLS_SHOWN else ""
             blocks.append(
                 f"BROKEN {law_id} on {pool} in {places}: {term}\n{self.blocks.get(fault, '')}\n"
-                + row_text("cells", ", ".join(sorted(cells)[:CELLS_SHOWN]) + more)
+                + row_text("cells", cells_text(cells))
             )
         return blocks
 

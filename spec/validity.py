@@ -221,7 +221,7 @@ def check_blocks(name: str, shape: AttentionShape, dtype: str, backend: str) -> 
             continue
         if isinstance(geometry, Heads):
             check_heads_blocks(f"{name}.{kind}", geometry, dtype, backend, has_index=shape.index is not None)
-        elif isinstance(geometry, Latent):
+        elif isinstance(geometry, Latent):  # pragma: no branch (a layer without geometry is refused before)
             check_latent_blocks(name, geometry, dtype, is_sparse=shape.index is not None)
 
 

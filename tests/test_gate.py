@@ -16,8 +16,10 @@ from impl import load
 from properties.cells import CELLS
 from properties.corpus import PROFILES, corpus_of
 from properties.judge import verdict
+from properties.summary import cells_text
 from spec.laws import BY_ID
 from spec.laws.base import Broken
+from spec.layers import POOL_KINDS
 from spec.model import Scenario
 
 ROOT = Path(__file__).parents[1]
@@ -140,13 +142,23 @@ def test_a_selection_that_leaves_nothing_is_not_green(selection: tuple[str, ...]
     assert run.code == NOTHING_JUDGED and "nothing to judge" in run.text
 
 
+def test_a_broad_fault_gives_one_block_a_pool_kind() -> None:
+    """No draft priced anywhere: broken in every cell with a draft, told once for each pool kind."""
+    run = gate("--kv-cell", "*-dflash_own-tp-*", "--kv-law", "B1", *judging("DropsTheDraftTerm"))
+    assert run.code == BROKEN
+    assert [block.splitlines()[0] for block in run.blocks] == [
+        f"BROKEN B1 on {pool} in 2 cells: allocated bytes" for pool in sorted(POOL_KINDS)
+    ]
+    assert all(row(block, "cells").endswith("-dflash_own-tp-{other,same}") for block in run.blocks)
+
+
 def test_one_block_a_fault_lists_its_cells() -> None:
     run = gate("--kv-cell", "default-none-*", *FEW_LAWS, *judging("OnePageTooMany"))
     cells = sorted(str(cell) for cell in CELLS if str(cell).startswith("default-none-"))
     assert run.code == BROKEN
     (block,) = run.blocks
     assert block.startswith(f"BROKEN B1 on default in {len(cells)} cells: allocated bytes\n{BY_ID['B1'].sentence}\n")
-    assert row(block, "cells").split(", ") == cells
+    assert row(block, "cells") == cells_text(cells) == "default-none-{dcp,dp,pp,tp}-same"
     assert "BROKEN in 4" in run.table[0] and "BROKEN" not in run.table[1]
 
 

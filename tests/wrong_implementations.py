@@ -3,6 +3,7 @@
 import random
 from dataclasses import replace
 
+from impl.optimized import Configurator
 from spec.laws.base import Answer
 from spec.layers import CAPPED_POOL, pool_kind
 from spec.model import PoolSizes, Refusal, Scenario
@@ -176,3 +177,13 @@ class CannotBeBuilt(Sound):
 
     def __init__(self) -> None:
         raise RuntimeError("no engine here")
+
+
+class DropsTheDraftTerm(Configurator):
+    """No draft is priced anywhere: a broad fault, broken in every cell with a draft."""
+
+    name = "drops-the-draft-term"
+
+    def size_pools(self, scenario: Scenario) -> Answer:
+        """The plain answer."""
+        return super().size_pools(replace(scenario, speculative_algorithm=None))

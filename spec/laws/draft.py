@@ -117,8 +117,6 @@ def a_draft_only_shrinks_the_budget(case: Case) -> Verdict:
     alone = case.ask(without)
     capped = pool_kind(scenario) == CAPPED_POOL
     if isinstance(alone, Refusal):
-        if capped and hangs_on_swa_rows(alone):
-            return NOT_JUDGED
         return Broken("refusal", "an answer without the draft, as there is one with it", alone.kind)
     for name in ROW_FIELDS[:2] if capped else ROW_FIELDS:
         if getattr(drafted, name) > getattr(alone, name):

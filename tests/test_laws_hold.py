@@ -1,0 +1,25 @@
+"""The laws on a sample of cells, in this process: none is broken, by the spec or by the configurator."""
+
+import pytest
+
+from impl import load
+from properties.cells import CELLS
+from properties.corpus import corpus_of
+from properties.judge import judge_cell
+from spec.laws import LAWS
+
+SAMPLE = CELLS[::12]
+"""Every pool kind, draft and deployment."""
+
+
+@pytest.mark.parametrize("name", ["spec", "configurator"])
+@pytest.mark.parametrize("cell", SAMPLE, ids=str)
+def test_no_law_is_broken(name, cell):
+    """And every one that claims the cell judges something there."""
+    implementation = load(name)
+    corpus = corpus_of(cell, 12, run_seed=1)
+    for law in LAWS:
+        if law.claims(str(cell)):
+            tally, finding = judge_cell(law, cell, implementation, corpus)
+            assert finding is None
+            assert tally.judged > 0 or law.id == "D2"
