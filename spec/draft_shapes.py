@@ -51,7 +51,8 @@ def runs_built_in_mtp(config: Config, algorithm: str) -> bool:
 
 def draft_depth(config: Config, algorithm: str, *, num_steps: int = 1) -> int:
     """Layers of a draft with a config of its own. MTP: one a step, each in a runner of its own. EAGLE, STANDALONE:
-    `num_nextn_predict_layers` above 0, else all its layers. DFLASH, DSPARK: all its layers."""
+    `num_nextn_predict_layers` above 0, else all its layers. DFLASH, DSPARK: all its layers. The one draft that counts
+    stages instead, DeepSeek-V4's MoE DSPARK, has pools of its own and is refused by name."""
     check_switches(algorithm, num_steps=num_steps)
     if algorithm == MTP:
         return num_steps
