@@ -255,7 +255,7 @@ def check_available_bytes(available_bytes: tuple[int, ...], stages: int) -> None
         if type(available) is not int:
             raise refuse("invalid_input", "budget", available, "bytes are integers")
     advice = "raise mem_fraction_static or free memory before the weights are loaded"
-    for stage, available in enumerate(available_bytes):
-        if available <= 0:  # pragma: no branch (only asked where some stage is short)
+    for stage, available in enumerate(available_bytes):  # pragma: no branch (only asked where some stage is short)
+        if available <= 0:
             field = f"available_bytes[{stage}]"
             raise refuse("no_memory_left", field, available, advice, needed=1, available=available)
