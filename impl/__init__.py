@@ -1,12 +1,14 @@
 """Implementations under test, all behind one interface, looked up by name or as `module:object`.
 
 An implementation answers for one `Scenario` at a time. It returns `PoolSizes` or a `Refusal`; anything it raises is a
-finding. `spec` and `configurator` are built in. The last three methods are optional: the laws that need them say n/a
-of an implementation without them.
+finding. `spec` and `configurator` are built in. The last
+three methods are optional: the laws that need them say n/a of an implementation without them. An implementation may
+also have `path`, where it was imported from, and `exemptions()`, the verdicts nobody can ask of it.
 """
 
 import importlib
-from typing import Protocol, cast
+from fnmatch import fnmatchcase
+from typing import NamedTuple, Protocol, cast
 
 from spec.laws.base import DraftResolution
 from spec.model import PoolSizes, Refusal, Scenario
@@ -39,6 +41,36 @@ REGISTRY = {
     "configurator": "impl.optimized:Configurator",
 }
 """Names of the built-in implementations and where each lives."""
+
+PATH_VARIABLE = "KV_IMPL_PATH"
+"""Environment variable with the folder of `--kv-impl-path`, from which an implementation is imported; the option sets
+it, for workers too."""
+
+
+class Exemption(NamedTuple):
+    """Verdicts that are not asked of an implementation, and why. Each is counted and listed at the end of a run."""
+
+    laws: str
+    """Globs of law ids, separated by spaces."""
+    cells: str
+    """Globs of cells, separated by spaces."""
+    reason: str
+
+    def covers(self, law_id: str, cell: str) -> bool:
+        """Whether the verdict of this law in this cell is left out."""
+        return any(fnmatchcase(law_id, glob) for glob in self.laws.split()) and any(
+            fnmatchcase(cell, glob) for glob in self.cells.split()
+        )
+
+
+class CannotJudge(Exception):
+    """Raised by a method of an implementation that cannot answer it for this scenario, though it can others; the reason
+    is counted as one of `supports` is."""
+
+
+class WrongAdapter(BaseException):
+    """Raised by an adapter whose engine asks it for something it does not know: the run ends with exit code 4. Not an
+    `Exception`, so that neither the engine nor the judge takes it for an answer."""
 
 
 class UnknownImplementation(LookupError):

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, find, settings
 from hypothesis.errors import HypothesisException
 
-from impl import Implementation
+from impl import CannotJudge, Implementation
 from properties.cells import Cell
 from properties.corpus import cell_seed
 from properties.strategies import SCENARIOS
@@ -58,6 +58,8 @@ def told(implementation: Implementation, method: str, scenario: Scenario, *more:
     try:
         reason = implementation.supports(scenario)
         said = getattr(implementation, method)(scenario, *more) if reason is None else None
+    except CannotJudge as reason:
+        raise Unsupported(str(reason)) from reason
     except (Exception, SystemExit) as error:
         raise UnlistedAnswer(scenario, f"{type(error).__name__}: {error}") from error
     if reason is not None:

@@ -1,15 +1,18 @@
 """The pytest side: options, one test per (law, cell) in cell-major order, progress, the table at the end."""
 
+import os
 import secrets
+import shlex
 import time
 import traceback
+from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
 
-from impl import Implementation, UnknownImplementation, load
+from impl import PATH_VARIABLE, Exemption, Implementation, UnknownImplementation, WrongAdapter, load
 from properties.cells import CELLS, DEPLOYMENTS, DRAFTS, Cell
 from properties.corpus import PROFILES, Profile, corpus_of
 from properties.judge import Finding, Tally, UnlistedAnswer, judge_cell, listed_answer, shrunk
@@ -23,6 +26,8 @@ from spec.model import Scenario
 CONTEXT = pytest.StashKey["Context"]()
 PROGRESS_STEPS = 10
 """Lines of progress of a whole run."""
+WRONG_ADAPTER = "kv-wrong-adapter"
+"""The name under which a test reports that the adapter cannot go on, so that the controller ends the run."""
 
 
 class LawBroken(Exception):
@@ -35,10 +40,13 @@ class Context:
     def __init__(self, implementation: Implementation, implementation_name: str, profile_name: str, seed: int) -> None:
         self.implementation = implementation
         self.implementation_name = implementation_name
+        self.exemptions: tuple[Exemption, ...] = getattr(implementation, "exemptions", tuple)()
         self.profile_name = profile_name
         self.profile = PROFILES[profile_name]
         self.seed = seed
         self.summary = Summary()
+        self.given_path: str | None = None
+        """`--kv-impl-path`."""
         self.started = time.monotonic()
         self.tests = 0
         self.finished = 0
@@ -66,16 +74,19 @@ class Context:
 
     def replay(self, finding: Finding) -> str:
         """The command that finds a finding again."""
+        where = f"--kv-impl-path {shlex.quote(self.given_path)} " if self.given_path is not None else ""
         return (
-            f"pytest properties --kv-impl {self.implementation_name} --kv-profile {self.profile_name} "
+            f"pytest properties --kv-impl {self.implementation_name} {where}--kv-profile {self.profile_name} "
             f"--kv-law {finding.law.id} --kv-cell {finding.cell} --hypothesis-seed={self.seed}"
         )
 
     def header(self) -> str:
         """Who is judged, from where, by how much."""
+        path = getattr(self.implementation, "path", None)
+        where = type(self.implementation).__module__ + (f", {path}" if path else "")
         return (
             f"kv: implementation {self.implementation.name} {self.implementation.version} "
-            f"({type(self.implementation).__module__}), profile {self.profile_name} "
+            f"({where}), profile {self.profile_name} "
             f"({self.profile.draws_per_cell} draws a cell), seed {self.seed}"
         )
 
@@ -88,6 +99,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="configurator",
         metavar="NAME",
         help="the implementation to judge: spec, configurator, or module:object (default: configurator)",
+    )
+    group.addoption(
+        "--kv-impl-path",
+        metavar="DIR",
+        help="the folder to import it from",
     )
     group.addoption(
         "--kv-profile",
@@ -117,26 +133,35 @@ def pytest_configure(config: pytest.Config) -> None:
             f"DEPLOYMENT of {', '.join(DEPLOYMENTS)}"
         )
     name = config.getoption("--kv-impl")
-    config.stash[CONTEXT] = Context(loaded(name), name, profile_name, run_seed(config, PROFILES[profile_name]))
+    implementation = loaded(name, config.getoption("--kv-impl-path"))
+    config.stash[CONTEXT] = Context(implementation, name, profile_name, run_seed(config, PROFILES[profile_name]))
+    config.stash[CONTEXT].given_path = config.getoption("--kv-impl-path")
     if not any(chosen_cells(config, law) for law in LAWS):
         pytest.exit(
             f"nothing to judge: no law in --kv-law {config.getoption('--kv-law')!r} claims for {name} "
-            f"a cell in --kv-cell {config.getoption('--kv-cell')!r}",
+            f"a cell in --kv-cell {config.getoption('--kv-cell')!r}"
+            + "".join(f"; {line}" for line in exempt_lines(config)),
             returncode=pytest.ExitCode.NO_TESTS_COLLECTED,
         )
 
 
-def loaded(name: str) -> Implementation:
-    """The implementation of that name. One that cannot be imported or built is a usage error too."""
+def loaded(name: str, path: str | None) -> Implementation:
+    """The implementation of that name, from that folder if one is given. One that cannot be imported or built is a
+    usage error too."""
+    if path is not None:
+        os.environ[PATH_VARIABLE] = os.path.abspath(path)
     try:
-        return load(name)
-    except UnknownImplementation as error:
+        implementation = load(name)
+    except (UnknownImplementation, WrongAdapter) as error:
         raise pytest.UsageError(f"--kv-impl: {error}") from error
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         raise pytest.UsageError(
             f"--kv-impl: {name!r} cannot be loaded: {type(error).__name__}: {error} ({last.filename}:{last.lineno})"
         ) from error
+    if path is not None and not hasattr(implementation, "path"):
+        raise pytest.UsageError(f"--kv-impl-path: {name!r} is not imported from a folder, but {path!r} is given")
+    return implementation
 
 
 def run_seed(config: pytest.Config, profile: Profile) -> int:
@@ -166,8 +191,8 @@ def law_of(metafunc_or_item: Any) -> Law | None:
     return next((BY_ID[mark.args[0]] for mark in marks if mark.name == "law"), None)
 
 
-def chosen_cells(config: pytest.Config, law: Law) -> list[Cell]:
-    """The cells in which this run judges a law."""
+def asked_cells(config: pytest.Config, law: Law) -> list[Cell]:
+    """The cells in which this run asks for a law, exempt ones too."""
     context = config.stash[CONTEXT]
     if context.implementation.name == "spec" and not law.judges_reference:
         return []
@@ -177,6 +202,31 @@ def chosen_cells(config: pytest.Config, law: Law) -> list[Cell]:
         return []
     cell_glob = config.getoption("--kv-cell")
     return [cell for cell in CELLS if law.claims(str(cell)) and fnmatchcase(str(cell), cell_glob)]
+
+
+def exemption_of(config: pytest.Config, law: Law, cell: Cell) -> Exemption | None:
+    """The first exemption of the implementation that covers a verdict."""
+    return next((entry for entry in config.stash[CONTEXT].exemptions if entry.covers(law.id, str(cell))), None)
+
+
+def chosen_cells(config: pytest.Config, law: Law) -> list[Cell]:
+    """The cells in which this run judges a law."""
+    return [cell for cell in asked_cells(config, law) if exemption_of(config, law, cell) is None]
+
+
+def exempt_lines(config: pytest.Config) -> list[str]:
+    """How many verdicts the run leaves out, and why."""
+    counts: Counter[str] = Counter()
+    laws: dict[str, dict[str, None]] = {}
+    for law in LAWS:
+        for cell in asked_cells(config, law):
+            if (exemption := exemption_of(config, law, cell)) is not None:
+                counts[exemption.reason] += 1
+                laws.setdefault(exemption.reason, {})[law.id] = None
+    return [
+        f"exempt, {count:,} {'verdict' if count == 1 else 'verdicts'} of {', '.join(laws[reason])}: {reason}"
+        for reason, count in counts.items()
+    ]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -233,7 +283,14 @@ def judge(request: pytest.FixtureRequest, record_property: Any) -> Iterator[Any]
         if "term" in entry:
             raise LawBroken(f"{law.id} {law.name}: {entry['term']} in {cell}")
 
-    yield judged
+    def judged_by_a_right_adapter(cell: Cell) -> None:
+        try:
+            judged(cell)
+        except WrongAdapter as error:
+            record_property(WRONG_ADAPTER, str(error))
+            raise LawBroken(str(error)) from error
+
+    yield judged_by_a_right_adapter
 
 
 def nothing_judged_text(law: Law, cell: Cell, tally: Tally) -> str:
@@ -265,7 +322,10 @@ class Reporter:
         return "broken", "", ("BROKEN", {"red": True})
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Add up, and print a line of progress now and then."""
+        """Add up, and print a line of progress now and then. An adapter that cannot go on ends the run."""
+        for name, value in report.user_properties:
+            if name == WRONG_ADAPTER:
+                pytest.exit(f"--kv-impl: {value}", returncode=pytest.ExitCode.USAGE_ERROR)
         entries = law_entries(report) if report.when == "call" else []
         for entry in entries:
             if not self.context.finished:
@@ -302,6 +362,8 @@ class Reporter:
         terminalreporter.write_line("")
         terminalreporter.write_line(summary.law_table())
         for line in summary.unsupported_lines():
+            terminalreporter.write_line(line)
+        for line in exempt_lines(self.config):
             terminalreporter.write_line(line)
         seconds = time.monotonic() - self.context.started
         terminalreporter.write_line(f"{summary.figures()}, in {seconds:.1f} s")
