@@ -1,7 +1,7 @@
 """Implementations under test, all behind one interface, looked up by name or as `module:object`.
 
 An implementation answers for one `Scenario` at a time. It returns `PoolSizes` or a `Refusal`; anything it raises is a
-finding. `spec` and `configurator` are built in. The last
+finding. `spec` and `configurator` are built in, `sglang` needs an environment that SGLang can be imported in. The last
 three methods are optional: the laws that need them say n/a of an implementation without them. An implementation may
 also have `path`, where it was imported from, and `exemptions()`, the verdicts nobody can ask of it.
 """
@@ -39,6 +39,7 @@ class Implementation(Protocol):
 REGISTRY = {
     "spec": "impl.reference:Reference",
     "configurator": "impl.optimized:Configurator",
+    "sglang": "impl.sglang:SGLang",
 }
 """Names of the built-in implementations and where each lives."""
 

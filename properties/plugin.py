@@ -98,12 +98,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--kv-impl",
         default="configurator",
         metavar="NAME",
-        help="the implementation to judge: spec, configurator, or module:object (default: configurator)",
+        help="the implementation to judge: spec, configurator, sglang, or module:object (default: configurator)",
     )
     group.addoption(
         "--kv-impl-path",
         metavar="DIR",
-        help="the folder to import it from",
+        help="the folder to import it from: for sglang one that holds sglang/, of a checkout its python/",
     )
     group.addoption(
         "--kv-profile",

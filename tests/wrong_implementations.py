@@ -1,9 +1,12 @@
 """Tiny wrong implementations, given to the gate as `tests.wrong_implementations:Name`: the spec with one slip each."""
 
+import os
 import random
 from dataclasses import replace
 
+from impl import PATH_VARIABLE, CannotJudge, Exemption
 from impl.optimized import Configurator
+from impl.sglang.drift import AdapterDrift
 from spec.laws.base import Answer
 from spec.layers import CAPPED_POOL, pool_kind
 from spec.model import PoolSizes, Refusal, Scenario
@@ -177,6 +180,52 @@ class CannotBeBuilt(Sound):
 
     def __init__(self) -> None:
         raise RuntimeError("no engine here")
+
+
+class CannotJudgeAfterAll(Sound):
+    """Supports a scenario, and finds out on the way that it cannot answer."""
+
+    name = "cannot-judge-after-all"
+
+    def size_pools(self, scenario: Scenario) -> Answer:
+        """No answer, without a fault."""
+        raise CannotJudge("its builder needs a GPU")
+
+
+class AsksForTooMuch(Sound):
+    """An adapter whose engine asks for something it does not know."""
+
+    name = "asks-for-too-much"
+
+    def size_pools(self, scenario: Scenario) -> Answer:
+        """The end of the run."""
+        raise AdapterDrift("layer_info.end_layer", "0.5.99", "configurator.py:7")
+
+
+class AsksForTooMuchAtOnce(AsksForTooMuch):
+    """The same, before the first question."""
+
+    def __init__(self) -> None:
+        self.size_pools(Scenario(target=None, budget=()))  # type: ignore[arg-type]
+
+
+class HasNoPages(Sound):
+    """Leaves a law out in one pool kind, with a reason."""
+
+    name = "has-no-pages"
+
+    def exemptions(self) -> tuple[Exemption, ...]:
+        """One entry."""
+        return (Exemption("B4 B5", "default-*", "it has no pages"),)
+
+
+class ComesFromAFolder(OnePageTooMany):
+    """Imported from the folder of `--kv-impl-path`."""
+
+    name = "comes-from-a-folder"
+
+    def __init__(self) -> None:
+        self.path = os.environ.get(PATH_VARIABLE)
 
 
 class DropsTheDraftTerm(Configurator):

@@ -1,0 +1,96 @@
+"""What differs from release to release, in one table: a row a release, a field a difference.
+
+Every entry was read in the wheel of that release and is met by the run; the module named in a field's docstring is
+where it lives under `srt/`. A later release than the last row is driven like the last row, and stops with
+`AdapterDrift` where it asks for more.
+"""
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Release:
+    """How one release is driven."""
+
+    version: str
+    start_up: str = "model_executor.model_runner_kv_cache_mixin:ModelRunnerKVCacheMixin"
+    """Class that turns bytes into sizes, user cap and request limits; its methods are bound to the record `x`."""
+    takes_configurator: bool = False
+    """`create_memory_pool_configurator(x)`: x is a KV configurator (0.5.16), before that a model runner."""
+    namespaces: tuple[str, ...] = ()
+    """`runtime_context.get_<name>()` bags this release reads; before 0.5.17 it reads server arguments."""
+    cuts_layers: str = "adjust_hybrid_swa_layers_for_pp"
+    """Function that leaves a stage its window and full layers. `model_runner.py`, then `layer_setup.py`."""
+    draft_resolver: str | None = None
+    """Function that prices a DFLASH-family draft by its own geometry, None: only the layer ratio exists."""
+    draft_resolver_takes: tuple[str, ...] = ()
+    """Arguments of the resolver beside the draft's config and depth."""
+    draft_bytes_on: str = "nothing"
+    """Record on which the resolved bytes are handed over: the auxiliary config (0.5.18), the configurator (0.5.23)."""
+    dtype_resolver: str | None = "mem_cache.kv_cache_dtype:configure_kv_cache_dtype"
+    """Function that resolves a KV dtype; None: a method of the runner, bound to a record."""
+    draft_dtype_flag: bool = False
+    """`--speculative-draft-kv-cache-dtype` exists."""
+    algorithms: frozenset[str] = frozenset({"EAGLE", "MTP", "STANDALONE", "DFLASH", "FROZEN_KV_MTP"})
+    dtypes: frozenset[str] = frozenset({"auto", "bf16", "fp8_e4m3", "fp8_e5m2", "fp4_mx_block16"})
+    dtype_names: tuple[tuple[str, str], ...] = ()
+    """Spec name of a KV dtype and the release's, where they differ."""
+    has_minimax_sparse: bool = True
+    has_dcp_sizing: bool = False
+    """Decode context parallelism is sized for (0.5.17); before it exists on HIP only, or not at all."""
+    index_under_dcp: bool = False
+    """A sparse MLA pool keeps its index whole on every DCP rank, and prices it so (0.5.22). `memory_pool.py`."""
+    draft_on_last_stage_only: bool = False
+    """The draft worker is hosted by the last pipeline stage (0.5.19); before, by every one. `eagle_worker_v2.py`."""
+    unknown: bool = False
+    """Not in the table: driven like the last row."""
+
+
+R14 = Release("0.5.14", dtype_resolver=None, dtype_names=(("fp4_mx_block16", "fp4_e2m1"),), has_minimax_sparse=False)
+R15 = replace(R14, version="0.5.15", has_minimax_sparse=True)
+R16 = replace(
+    R15,
+    version="0.5.16",
+    start_up="mem_cache.kv_cache_configurator:KVCacheConfigurator",
+    takes_configurator=True,
+    cuts_layers="adjust_hybrid_swa_layer_ids",
+    dtype_resolver="mem_cache.kv_cache_dtype:configure_kv_cache_dtype",
+    algorithms=R15.algorithms | {"DSPARK"},
+    dtypes=R15.dtypes | {"mxfp8", "nvfp4"},
+    dtype_names=(),
+)
+R17 = replace(R16, version="0.5.17", namespaces=("schedule", "memory", "spec", "disagg", "exec"), has_dcp_sizing=True)
+R18 = replace(
+    R17,
+    version="0.5.18",
+    draft_resolver="model_executor.model_runner_components.spec_aux_hidden_state:_resolve_dflash_draft_cell_size",
+    draft_resolver_takes=("server_args",),
+    draft_bytes_on="spec_aux_config",
+    draft_dtype_flag=True,
+)
+R19 = replace(
+    R18,
+    version="0.5.19",
+    namespaces=(*R18.namespaces, "model"),
+    draft_resolver_takes=(),
+    draft_on_last_stage_only=True,
+)
+R20 = replace(R19, version="0.5.20")
+R21 = replace(R20, version="0.5.21", cuts_layers="_resolve_local_hybrid_swa_layer_ids")
+R22 = replace(R21, version="0.5.22", index_under_dcp=True)
+R23 = replace(
+    R22,
+    version="0.5.23",
+    draft_resolver="mem_cache.draft_kv_budget:resolve_dflash_draft_cell_size",
+    draft_resolver_takes=("attn_tp_size",),
+    draft_bytes_on="configurator",
+)
+
+RELEASES = {row.version: row for row in (R14, R15, R16, R17, R18, R19, R20, R21, R22, R23)}
+LAST = R23
+
+
+def release_of(version: str) -> Release:
+    """The row of a version; a version that is in no row is driven like the last one."""
+    known = RELEASES.get(version)
+    return known if known is not None else replace(LAST, version=version, unknown=True)

@@ -1,0 +1,369 @@
+"""The adapter to released SGLang, as far as it can be met without SGLang; `make gate` meets the rest."""
+
+import re
+import sys
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import impl.sglang.exemptions as exemptions_file
+from impl import PATH_VARIABLE, Exemption, WrongAdapter
+from impl.sglang import support
+from impl.sglang.drift import AdapterDrift, Record
+from impl.sglang.exemptions import exemptions_of, in_range, numbers
+from impl.sglang.releases import LAST, RELEASES, release_of
+from impl.sglang.sizing import REFUSALS, listed, refusal_of, tokens_of
+from impl.sglang.world import NoSGLang, find_sglang
+from properties.cells import CELLS
+from spec.laws import LAWS
+from spec.model import (
+    DFLASH,
+    DSPARK,
+    EAGLE,
+    FULL,
+    LINEAR,
+    REFUSAL_KINDS,
+    STANDALONE,
+    SWA,
+    AttentionShape,
+    Deployment,
+    Draft,
+    Heads,
+    Index,
+    Latent,
+    MemoryFigures,
+    PoolSizes,
+    Refused,
+    Scenario,
+)
+from tests.test_gate import BROKEN, GREEN, NOTHING_JUDGED, WORKERS, WRONG_USE, gate, judging, row
+
+HEADS, LATENT = Heads(2, 8, 8), Latent(16, 8)
+PLAIN = Scenario(AttentionShape((FULL,), HEADS), (10_000,))
+FIRST = RELEASES["0.5.14"]
+
+
+# The table of releases.
+
+
+def test_the_table_has_ten_releases_in_order() -> None:
+    assert list(RELEASES) == [f"0.5.{patch}" for patch in range(14, 24)]
+    assert all(row.version == version and not row.unknown for version, row in RELEASES.items())
+    assert list(RELEASES.values())[-1] is LAST
+
+
+def test_a_later_release_is_driven_like_the_last() -> None:
+    later = release_of("0.5.24")
+    assert later == replace(LAST, version="0.5.24", unknown=True)
+    assert release_of("0.5.17") is RELEASES["0.5.17"]
+
+
+def test_what_a_release_knows_it_keeps_knowing() -> None:
+    rows = list(RELEASES.values())
+    for before, after in zip(rows, rows[1:], strict=False):
+        assert before.algorithms <= after.algorithms and before.dtypes <= after.dtypes
+        assert set(before.namespaces) <= set(after.namespaces)
+        for name in ("has_minimax_sparse", "has_dcp_sizing", "index_under_dcp", "draft_dtype_flag"):
+            assert getattr(before, name) <= getattr(after, name)
+
+
+# Records.
+
+
+def test_a_record_that_lacks_an_attribute_names_it_with_release_and_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Record, "release", "0.5.99")
+    layers = Record("layer_info", end_layer=3)
+    assert layers.end_layer == 3
+    with pytest.raises(AdapterDrift) as drift:
+        _ = layers.start_layer
+    assert (drift.value.attribute, drift.value.release) == ("layer_info.start_layer", "0.5.99")
+    assert drift.value.file.startswith(f"{__file__}:")
+    for part in ("layer_info.start_layer", "0.5.99", Path(__file__).name, "releases.py"):
+        assert part in str(drift.value)
+
+
+def test_drift_is_no_exception_that_an_engine_catches() -> None:
+    assert issubclass(AdapterDrift, WrongAdapter) and not issubclass(AdapterDrift, Exception)
+    with pytest.raises(AdapterDrift):
+        getattr(Record("server_args"), "page_size", None)
+    with pytest.raises(AdapterDrift):
+        listed(lambda: Record("server_args").page_size, 1)
+
+
+def test_a_record_says_what_it_lacks_on_purpose() -> None:
+    config = Record("hf_config", ("multi_query",))
+    assert getattr(config, "multi_query", None) is None and not hasattr(config, "__len__")
+    config.update(multi_query=True)
+    assert config.multi_query is True
+
+
+# Refusals.
+
+OTHER_ERRORS = (ValueError, RuntimeError, AssertionError, KeyError)
+
+
+@pytest.mark.parametrize(("words", "error", "kind", "field"), REFUSALS)
+def test_every_message_of_the_table_is_a_refusal(words: str, error: type[Exception], kind: str, field: str) -> None:
+    refused = refusal_of(error(f"start-up: {words} pool."), 7, cap=None)
+    assert refused is not None and kind in REFUSAL_KINDS
+    refusal = refused.refusal
+    assert (refusal.kind, refusal.field, refusal.value, refusal.available) == (kind, field, 7, 7)
+    for other in OTHER_ERRORS:
+        assert other is error or refusal_of(other(f"start-up: {words} pool."), 7, cap=None) is None
+
+
+def test_a_cap_of_no_page_is_a_refusal_of_the_cap() -> None:
+    refused = refusal_of(RuntimeError("Not enough memory."), 7, cap=3)
+    assert refused is not None
+    assert (refused.refusal.kind, refused.refusal.field, refused.refusal.value) == (
+        "cap_too_small",
+        "max_total_tokens",
+        3,
+    )
+
+
+def test_any_other_exception_goes_on() -> None:
+    assert refusal_of(RuntimeError("CUDA error"), 7, cap=None) is None
+    assert listed(lambda: 5, 7) == 5
+    with pytest.raises(ValueError, match="no such backend"):
+        listed(lambda: int("no such backend"), 7)
+    with pytest.raises(Refused, match="Not enough memory"):
+        listed(lambda: (_ for _ in ()).throw(RuntimeError("Not enough memory")), 7)
+
+
+def test_the_fewest_rows_of_the_stages_that_have_a_pool_count() -> None:
+    stages = [PoolSizes(8, 8, rows, 1, 1) for rows in (0, 5, 3)]
+    assert tokens_of(stages, "swa_max_total_num_tokens") == 3
+    assert tokens_of([], "swa_max_total_num_tokens") == 0
+
+
+# What cannot be asked.
+
+
+def drafted(algorithm: str, shape: AttentionShape | None = None, **changes: object) -> Scenario:
+    """The plain scenario with a draft."""
+    draft = Draft(shape or PLAIN.target, **changes)  # type: ignore[arg-type]
+    return replace(PLAIN, draft=draft, speculative_algorithm=algorithm)
+
+
+def on_two_stages(scenario: Scenario, *, every: bool) -> Scenario:
+    """The same on two pipeline stages."""
+    return replace(scenario, budget=(9, 9), deployment=Deployment(pp_size=2, draft_on_every_stage=every))
+
+
+def aimed_at(target: AttentionShape, **changes: object) -> Scenario:
+    """The plain scenario with another target."""
+    return replace(PLAIN, target=target, **changes)  # type: ignore[arg-type]
+
+
+def sparse(full: Heads | Latent, *layers: str) -> AttentionShape:
+    """A model with an index."""
+    return AttentionShape((FULL, *layers), full, index=Index(8, (0,)))
+
+
+DCP = Deployment(tp_size=2, attn_dcp_size=2)
+BANDED = AttentionShape((SWA,), None, HEADS, sliding_window_size=8)
+TWO_GEOMETRIES = AttentionShape((FULL, SWA), HEADS, Heads(1, 8, 8), sliding_window_size=8)
+BY_STAGE = MemoryFigures(((9,), (9,)), ((5,), (4,)), Fraction(1, 2))
+
+REACHED = {
+    "DRAFT_WORKER": [(replace(PLAIN, is_draft_worker=True), LAST)],
+    "FIGURES_BY_STAGE": [(replace(PLAIN, budget=BY_STAGE, deployment=Deployment(pp_size=2)), LAST)],
+    "NO_DCP": [(replace(PLAIN, deployment=DCP), RELEASES["0.5.16"])],
+    "NO_INDEX_UNDER_DCP": [
+        (aimed_at(sparse(LATENT), deployment=DCP), RELEASES["0.5.21"]),
+        (aimed_at(sparse(HEADS), deployment=DCP), LAST),
+    ],
+    "NO_ALGORITHM": [(drafted(DSPARK), RELEASES["0.5.15"])],
+    "NO_DTYPE": [
+        (replace(PLAIN, kv_cache_dtype="mxfp8"), RELEASES["0.5.15"]),
+        (drafted(EAGLE, kv_cache_dtype="int4"), LAST),
+    ],
+    "NO_DRAFT_DTYPE": [(drafted(EAGLE, kv_cache_dtype="fp8_e5m2"), RELEASES["0.5.17"])],
+    "NO_SPARSE_HEADS": [(aimed_at(sparse(HEADS)), FIRST)],
+    "SPARSE_HEADS_DIMS": [(aimed_at(sparse(Heads(2, 8, 4))), LAST)],
+    "SPARSE_HEADS_LINEAR": [(aimed_at(sparse(HEADS, LINEAR)), LAST)],
+    "CHECKPOINT_DTYPE": [
+        (aimed_at(replace(PLAIN.target, kv_checkpoint_dtype="fp8_e5m2")), LAST),
+        (drafted(EAGLE, replace(PLAIN.target, kv_checkpoint_dtype="fp8_e5m2")), LAST),
+    ],
+    "DRAFT_STAGE_LAST": [(on_two_stages(drafted(EAGLE), every=True), RELEASES["0.5.19"])],
+    "DRAFT_STAGE_EVERY": [(on_two_stages(drafted(EAGLE), every=False), RELEASES["0.5.18"])],
+    "LATENT_FAMILY_DRAFT": [(drafted(DFLASH, AttentionShape((FULL,), LATENT)), RELEASES["0.5.18"])],
+    "TWO_GEOMETRY_DRAFT": [(drafted(DFLASH, TWO_GEOMETRIES), LAST)],
+    "BANDED_DRAFT": [(drafted(EAGLE, BANDED, swa_at_full_rows=True), LAST)],
+    "LINEAR_DRAFT": [(drafted(STANDALONE, AttentionShape((FULL, LINEAR), HEADS)), LAST)],
+}
+"""A scenario and a release for every written reason."""
+
+REASONS = {
+    name: reason
+    for name, reason in vars(support).items()
+    if name.isupper() and isinstance(reason, str) and " " in reason
+}
+
+
+@pytest.mark.parametrize("name", REACHED)
+def test_a_written_reason_is_given(name: str) -> None:
+    for scenario, release in REACHED[name]:
+        assert support.unsupported(scenario, release) == REASONS[name]
+
+
+def test_every_written_reason_is_reached() -> None:
+    assert REACHED.keys() == REASONS.keys()
+
+
+@pytest.mark.parametrize(
+    ("scenario", "version"),
+    [
+        (PLAIN, "0.5.14"),
+        (replace(PLAIN, deployment=DCP), "0.5.17"),
+        (aimed_at(sparse(LATENT), deployment=DCP), "0.5.22"),
+        (aimed_at(sparse(HEADS)), "0.5.15"),
+        (drafted(DSPARK), "0.5.16"),
+        (drafted(EAGLE, kv_cache_dtype="fp8_e5m2"), "0.5.18"),
+        (drafted(DFLASH, AttentionShape((FULL,), LATENT)), "0.5.17"),
+        (on_two_stages(drafted(EAGLE), every=False), "0.5.19"),
+        (on_two_stages(drafted(EAGLE), every=True), "0.5.18"),
+        (replace(PLAIN, draft=Draft(BANDED, swa_at_full_rows=True)), "0.5.14"),
+    ],
+)
+def test_what_a_release_has_is_asked(scenario: Scenario, version: str) -> None:
+    assert support.unsupported(scenario, RELEASES[version]) is None
+
+
+# Exemptions.
+
+
+@pytest.mark.parametrize(
+    ("releases", "inside", "outside"),
+    [
+        (">=0.5.18", ["0.5.18", "0.5.23", "0.6.0", "0.0.0.dev0"], ["0.5.17"]),
+        ("<=0.5.16", ["0.5.14", "0.5.16"], ["0.5.17", "0.5.24", "0.0.0.dev0"]),
+        (">=0.5.16, <=0.5.17", ["0.5.16", "0.5.17"], ["0.5.15", "0.5.18"]),
+    ],
+)
+def test_a_range_of_releases_is_honoured(releases: str, inside: list[str], outside: list[str]) -> None:
+    assert numbers("0.5.9") < numbers("0.5.10")
+    assert all(in_range(releases, release_of(version)) for version in inside)
+    assert not any(in_range(releases, release_of(version)) for version in outside)
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_every_exemption_leaves_something_out(version: str) -> None:
+    claimed = [(law.id, str(cell)) for law in LAWS for cell in CELLS if law.claims(str(cell))]
+    entries = exemptions_of(RELEASES[version])
+    assert entries and all(any(entry.covers(*verdict) for verdict in claimed) for entry in entries)
+
+
+def test_exemptions_differ_by_release() -> None:
+    def covered(version: str, law_id: str, cell: str) -> bool:
+        return any(entry.covers(law_id, cell) for entry in exemptions_of(RELEASES[version]))
+
+    assert covered("0.5.17", "D5", "default-dflash_own-tp-same")
+    assert not covered("0.5.18", "D5", "default-dflash_own-tp-same")
+    assert not covered("0.5.17", "B1", "default-dflash_own-tp-same")
+    assert covered("0.5.16", "B1", "mla-none-dcp-same") and not covered("0.5.17", "B1", "mla-none-dcp-same")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"), [('releases = "<0.5.16"', "is no range"), ('term = "advice"', "nobody reads term")]
+)
+def test_an_entry_nobody_can_read_is_said(
+    line: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "exempt.toml"
+    file.write_text(f'[[exempt]]\nlaw = "B1"\ncell = "*"\nreason = "none"\ndate = 2026-11-29\n{line}\n')
+    monkeypatch.setattr(exemptions_file, "EXEMPT", file)
+    with pytest.raises(ValueError, match=said):
+        exemptions_of(LAST)
+
+
+def test_an_exemption_covers_by_globs() -> None:
+    entry = Exemption("D5 E*", "mla-*-dcp-* default-none-*", "no")
+    assert entry.covers("D5", "mla-none-dcp-same") and entry.covers("E1", "default-none-tp-same")
+    assert not entry.covers("D6", "mla-none-dcp-same") and not entry.covers("D5", "mla-none-tp-same")
+
+
+@pytest.mark.parametrize("workers", [(), WORKERS])
+def test_what_is_exempt_is_listed_with_its_reason(workers: tuple[str, ...]) -> None:
+    run = gate("--kv-cell", "*-none-tp-same", "--kv-law", "B1,B4,B5", *judging("HasNoPages"), *workers)
+    assert run.code == GREEN
+    assert "exempt, 2 verdicts of B4, B5: it has no pages" in run.text.splitlines()
+    assert [line.split(" ")[0] for line in run.table if " n/a " in line] == ["B4", "B5"]
+
+
+def test_a_run_of_which_everything_is_exempt_is_not_green() -> None:
+    run = gate("--kv-cell", "default-none-tp-same", "--kv-law", "B4", *judging("HasNoPages"))
+    assert run.code == NOTHING_JUDGED and "exempt, 1 verdict of B4: it has no pages" in run.text
+
+
+# How a run ends.
+
+
+def test_what_cannot_be_judged_after_all_is_counted_with_its_reason() -> None:
+    run = gate("--kv-cell", "default-none-tp-same", "--kv-law", "B1", *judging("CannotJudgeAfterAll"))
+    assert run.code == BROKEN
+    assert [block.splitlines()[0] for block in run.blocks] == ["BROKEN B1 on default in 1 cell: nothing judged"]
+    assert re.search(r"^not supported, [\d,]+ judgements: its builder needs a GPU$", run.text, re.M)
+
+
+@pytest.mark.parametrize("workers", [(), WORKERS])
+@pytest.mark.parametrize("name", ["AsksForTooMuch", "AsksForTooMuchAtOnce"])
+def test_an_adapter_that_cannot_go_on_is_wrong_use(name: str, workers: tuple[str, ...]) -> None:
+    run = gate("--kv-cell", "default-none-*", "--kv-law", "B1,B4", *judging(name), *workers)
+    assert run.code == WRONG_USE
+    for part in ("--kv-impl: SGLang 0.5.99", "layer_info.end_layer", "configurator.py:7"):
+        assert part in run.text
+    assert "Traceback" not in run.text and not run.blocks
+
+
+def test_sglang_is_wrong_use_where_it_is_not(tmp_path: Path) -> None:
+    (tmp_path / "sglang").mkdir()
+    empty = gate("--kv-impl", "sglang", "--kv-impl-path", str(tmp_path))
+    assert empty.code == WRONG_USE and f"{str(tmp_path)!r} holds no sglang/" in empty.text
+    (tmp_path / "sglang" / "__init__.py").write_text("import no_such_dependency\n")
+    partial = gate("--kv-impl", "sglang", "--kv-impl-path", f"{tmp_path}/")
+    assert partial.code == WRONG_USE
+    assert "SGLang cannot be imported (No module named 'no_such_dependency')" in partial.text
+
+
+def test_a_missing_sglang_is_said_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(PATH_VARIABLE, raising=False)
+    monkeypatch.setitem(sys.modules, "sglang", None)
+    with pytest.raises(NoSGLang, match="SGLang cannot be imported .*: install it here, or give a folder"):
+        find_sglang()
+
+
+def test_another_sglang_than_the_one_of_the_folder_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sglang").mkdir()
+    (tmp_path / "sglang" / "__init__.py").touch()
+    monkeypatch.setenv(PATH_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setitem(sys.modules, "sglang", re)
+    with pytest.raises(NoSGLang, match=f"is given, but sglang comes from {re.escape(str(re.__file__))}"):
+        find_sglang()
+
+
+@pytest.mark.parametrize("workers", [(), WORKERS])
+def test_the_folder_is_in_the_header_and_in_the_command(workers: tuple[str, ...], tmp_path: Path) -> None:
+    run = gate(
+        "--kv-cell",
+        "default-none-tp-same",
+        "--kv-law",
+        "B1",
+        *judging("ComesFromAFolder"),
+        "--kv-impl-path",
+        str(tmp_path),
+        *workers,
+    )
+    assert run.code == BROKEN
+    assert f"(tests.wrong_implementations, {tmp_path}), profile dev" in run.text
+    assert f" --kv-impl-path {tmp_path} " in row(run.blocks[0], "replay")
+
+
+def test_a_folder_for_an_implementation_that_has_none_is_wrong_use(tmp_path: Path) -> None:
+    run = gate("--kv-impl-path", str(tmp_path))
+    assert run.code == WRONG_USE and "'configurator' is not imported from a folder" in run.text
