@@ -1,17 +1,26 @@
-# Everything runs in .venv, which is made when there is none. ARGS="..." passes options to pytest.
+# Everything runs in .venv, which is made when there is none; SGLang has an environment of its own. ARGS="..." passes options to pytest.
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
+SGLANG := 0.5.23
+SGLANG_VENV := .venv-sglang
+SGLANG_PYTHON := $(SGLANG_VENV)/bin/python
+SGLANG_READY := $(SGLANG_VENV)/.ready
+RELEASES := $(SGLANG_VENV)/releases
+
 .DEFAULT_GOAL := help
-.PHONY: help properties test bench clean
+.PHONY: help properties gate test bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
 
 properties: $(READY)  ## judge every law in every cell: the main job
 	$(PYTHON) -m pytest properties -n auto --dist loadgroup $(ARGS)
+
+gate: $(RELEASES)/$(SGLANG)/.ready  ## judge a released SGLang: make gate SGLANG=0.5.23
+	$(SGLANG_PYTHON) -m pytest properties --kv-impl sglang --kv-impl-path $(RELEASES)/$(SGLANG) $(ARGS)
 
 test: $(READY)  ## the suite's own tests with their coverage, lint, format and types
 	$(PYTHON) -m ruff check .
@@ -23,11 +32,24 @@ bench: $(READY)  ## how much faster the configurator is than the spec
 	$(PYTHON) -m pytest tests/benchmarks --benchmark-only $(ARGS)
 	$(PYTHON) -m tests.benchmarks.ratios
 
-clean:  ## remove .venv and every cache
-	rm -rf $(VENV) *.egg-info .hypothesis .pytest_cache .mypy_cache .ruff_cache .benchmarks
+clean:  ## remove both environments and every cache
+	rm -rf $(VENV) $(SGLANG_VENV) *.egg-info .hypothesis .pytest_cache .mypy_cache .ruff_cache .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The stamp is written last: a set-up that was cut short runs again.
+# A stamp is written last: a set-up that was cut short runs again.
 $(READY): pyproject.toml .ci/constraints.txt
 	.ci/make-venv $(VENV)
+	touch $@
+
+$(SGLANG_READY): impl/sglang/requirements.txt
+	.ci/make-venv $(SGLANG_VENV) $<
+	touch $@
+
+# One folder a release, which holds sglang/ as its wheel does. A newer environment does not fetch it again.
+$(RELEASES)/%/.ready: | $(SGLANG_READY)
+	rm -rf $(@D)
+	$(SGLANG_PYTHON) -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+		--dest $(@D) sglang==$*
+	$(SGLANG_PYTHON) -m zipfile -e $(@D)/*.whl $(@D)
+	rm $(@D)/*.whl
 	touch $@

@@ -38,7 +38,7 @@ from spec.model import (
     Refused,
     Scenario,
 )
-from tests.test_gate import BROKEN, GREEN, NOTHING_JUDGED, WORKERS, WRONG_USE, gate, judging, row
+from tests.test_gate import BROKEN, GREEN, NOTHING_JUDGED, ROOT, WORKERS, WRONG_USE, gate, judging, row
 
 HEADS, LATENT = Heads(2, 8, 8), Latent(16, 8)
 PLAIN = Scenario(AttentionShape((FULL,), HEADS), (10_000,))
@@ -58,6 +58,11 @@ def test_a_later_release_is_driven_like_the_last() -> None:
     later = release_of("0.5.24")
     assert later == replace(LAST, version="0.5.24", unknown=True)
     assert release_of("0.5.17") is RELEASES["0.5.17"]
+
+
+def test_make_gate_takes_the_last_release() -> None:
+    (release,) = re.findall(r"^SGLANG := (\S+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    assert release == LAST.version
 
 
 def test_what_a_release_knows_it_keeps_knowing() -> None:
