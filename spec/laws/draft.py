@@ -182,17 +182,15 @@ def rebalanced_shapes(shape: AttentionShape) -> list[AttentionShape]:
 
 
 def same_prices(scenario: Scenario, other: Scenario) -> bool:
-    """Whether another scenario is valid and every stage prices F, S and D alike."""
-    return is_valid(other) and all(
-        stage_row_bytes(scenario, stage) == stage_row_bytes(other, stage) for stage in stages(scenario)
-    )
+    """Whether every stage prices F, S and D alike."""
+    return all(stage_row_bytes(scenario, stage) == stage_row_bytes(other, stage) for stage in stages(scenario))
 
 
 def rebalanced_scenarios(scenario: Scenario, draft: Draft) -> list[tuple[str, Scenario]]:
-    """Scenarios with other target or draft fields and as many elements a row."""
+    """Valid scenarios with other target or draft fields and as many elements a row."""
     swaps = [("the target's", replace(scenario, target=shape)) for shape in rebalanced_shapes(scenario.target)]
     swaps += [("the draft's", with_draft_shape(scenario, draft, shape)) for shape in rebalanced_shapes(draft.shape)]
-    return swaps
+    return [(whose, other) for whose, other in swaps if is_valid(other)]
 
 
 def smallest_budget(sells: Callable[[int], bool], hint: int) -> int:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from spec.accounting import sold_bytes
 from spec.budget import available_bytes
 from spec.capped import cap_keeps_swa_rows, capped_swa_rows
-from spec.dtypes import KV_CACHE_DTYPES
+from spec.dtypes import KV_CACHE_DTYPES, STORAGE_BITS, draft_kv_dtype, target_kv_dtype
 from spec.laws.base import (
     HOLDS,
     NOT_JUDGED,
@@ -123,12 +123,18 @@ def dearer_shapes(shape: AttentionShape) -> list[AttentionShape]:
     return shapes + deeper
 
 
+def wider_dtypes(dtype: str) -> list[str]:
+    """KV dtypes to ask for whose rows are at least as wide; scales may tip the balance either way."""
+    explicit = [asked for asked in KV_CACHE_DTYPES if asked not in ("auto", dtype)]
+    return [asked for asked in explicit if STORAGE_BITS[asked] >= STORAGE_BITS[dtype]]
+
+
 def dearer_scenarios(scenario: Scenario) -> list[tuple[str, Scenario]]:
     """Scenarios in which something costs more: target or draft geometry, storage, replication."""
     deployment, draft = scenario.deployment, active_draft(scenario)
     found = [("target geometry", replace(scenario, target=shape)) for shape in dearer_shapes(scenario.target)]
-    dtypes = [dtype for dtype in KV_CACHE_DTYPES if dtype != scenario.kv_cache_dtype]
-    found += [("kv_cache_dtype", replace(scenario, kv_cache_dtype=dtype)) for dtype in dtypes]
+    wider = wider_dtypes(target_kv_dtype(scenario))
+    found += [("kv_cache_dtype", replace(scenario, kv_cache_dtype=dtype)) for dtype in wider]
     more_ranks = replace(deployment, attn_dcp_size=2 * deployment.attn_dcp_size)
     fewer_splits = replace(deployment, attn_dp_size=2 * deployment.attn_dp_size)
     found += [("replication", replace(scenario, deployment=changed)) for changed in (more_ranks, fewer_splits)]
@@ -136,8 +142,8 @@ def dearer_scenarios(scenario: Scenario) -> list[tuple[str, Scenario]]:
         return found
     found.append(("draft on every stage", replace(scenario, deployment=replace(deployment, draft_on_every_stage=True))))
     found += [("draft geometry", with_draft_shape(scenario, draft, shape)) for shape in dearer_shapes(draft.shape)]
-    dtypes = [dtype for dtype in KV_CACHE_DTYPES if dtype != draft.kv_cache_dtype]
-    found += [("draft dtype", replace(scenario, draft=replace(draft, kv_cache_dtype=dtype))) for dtype in dtypes]
+    wider = wider_dtypes(draft_kv_dtype(scenario, draft))
+    found += [("draft dtype", replace(scenario, draft=replace(draft, kv_cache_dtype=dtype))) for dtype in wider]
     return found
 
 
@@ -148,8 +154,8 @@ def row_prices(scenario: Scenario) -> list[tuple[int, int, int]]:
 
 
 def is_within_the_premise(scenario: Scenario, other: Scenario) -> bool:
-    """One pool kind, one count of SWA rows (capped), a draft that is still resolved, and a valid scenario."""
-    if not is_valid(other) or pool_kind(other) != pool_kind(scenario) or not draft_is_resolved(other):
+    """One pool kind, one count of SWA rows (capped), a draft that is still resolved."""
+    if pool_kind(other) != pool_kind(scenario) or not draft_is_resolved(other):
         return False
     return pool_kind(scenario) != CAPPED_POOL or capped_swa_rows(other) == capped_swa_rows(scenario)
 
@@ -162,11 +168,14 @@ def costs_no_less(before: list[tuple[int, int, int]], after: list[tuple[int, int
 
 def nothing_that_costs_helps(case: Case) -> Verdict:
     """Asks again with dearer geometry, storage and replication. A layer more moves the layer-to-stage map; it counts
-    where every stage's rows stay as dear or get dearer. The premise is only looked at where rows rise."""
+    where every stage's rows stay as dear or get dearer. Only valid scenarios are asked about; the rest of the premise
+    is looked at where rows rise."""
     scenario, answer = case.scenario, case.answer
     if isinstance(answer, Refusal) or not draft_is_resolved(scenario) or not cap_keeps_swa_rows(scenario):
         return NOT_JUDGED
     for what, dearer in dearer_scenarios(scenario):
+        if not is_valid(dearer):
+            continue
         risen = risen_rows(answer, case.ask(dearer), f"dearer {what}")
         if risen is None or not is_within_the_premise(scenario, dearer):
             continue
@@ -211,21 +220,21 @@ def wider_heads(heads: Heads, scale: int) -> Heads:
 
 
 def scaled_scenarios(scenario: Scenario, scale: int) -> list[Scenario]:
-    """The layers repeated, and the dims widened, on `scale` times the bytes."""
+    """The layers repeated, and the dims widened, on `scale` times the bytes, where a pool can store them."""
     draft = active_draft(scenario)
     stage_bytes = tuple(scale * available for available in available_bytes(scenario))
     found = []
     for grow in (repeated, widened):
         larger = replace(scenario, target=grow(scenario.target, scale), budget=stage_bytes)
         found.append(larger if draft is None else with_draft_shape(larger, draft, grow(draft.shape, scale)))
-    return found
+    return [larger for larger in found if is_valid(larger)]
 
 
 def scales_every_price(scenario: Scenario, other: Scenario, scale: int) -> bool:
-    """Whether F, S and D of every stage are `scale` times as dear: the stage map is kept, blocks divide, and no
-    workspace is shared by more layers."""
+    """Whether F, S and D of every stage are `scale` times as dear: the stage map is kept, and no workspace is
+    shared by more layers."""
     scaled = [(scale * full, scale * swa, scale * draft) for full, swa, draft in row_prices(scenario)]
-    return is_valid(other) and row_prices(other) == scaled
+    return row_prices(other) == scaled
 
 
 def bytes_scale_out(case: Case) -> Verdict:
