@@ -135,13 +135,6 @@ def test_a_binding_cap_that_took_swa_rows_is_not_inverted():
     assert judged("B3", replace(SCENARIOS["capped"], max_total_tokens=20)) is NOT_JUDGED
 
 
-def test_rows_may_rise_where_the_draft_is_no_longer_resolved():
-    """B6: `auto` makes a quantized target cheaper, but then the draft's dtype is a guess, outside the premise."""
-    target = replace(DEFAULT.target, kv_checkpoint_dtype="fp8_e4m3")
-    draft = replace(DRAFT, shape=replace(DRAFT.shape, kv_checkpoint_dtype="fp8_e4m3"))
-    assert judged("B6", replace(DEFAULT, target=target, draft=draft, kv_cache_dtype="bf16")) is HOLDS
-
-
 def test_the_order_of_draft_layers_is_looked_at():
     """B8: an implementation that takes the first draft layer for all."""
     shape = AttentionShape((SWA, FULL, FULL), Heads(8, 16, 16), Heads(1, 16, 16), sliding_window_size=4)

@@ -153,10 +153,8 @@ def row_prices(scenario: Scenario) -> list[tuple[int, int, int]]:
     return [(row_bytes.full, row_bytes.swa, row_bytes.draft) for row_bytes in prices]
 
 
-def is_within_the_premise(scenario: Scenario, other: Scenario) -> bool:
-    """One pool kind, one count of SWA rows (capped), a draft that is still resolved."""
-    if pool_kind(other) != pool_kind(scenario) or not draft_is_resolved(other):
-        return False
+def keeps_swa_rows(scenario: Scenario, other: Scenario) -> bool:
+    """One count of SWA rows: more replicas leave a replica fewer requests, and a capped pool fewer SWA rows."""
     return pool_kind(scenario) != CAPPED_POOL or capped_swa_rows(other) == capped_swa_rows(scenario)
 
 
@@ -177,7 +175,7 @@ def nothing_that_costs_helps(case: Case) -> Verdict:
         if not is_valid(dearer):
             continue
         risen = risen_rows(answer, case.ask(dearer), f"dearer {what}")
-        if risen is None or not is_within_the_premise(scenario, dearer):
+        if risen is None or not keeps_swa_rows(scenario, dearer):
             continue
         if costs_no_less(row_prices(scenario), row_prices(dearer)):
             return risen
