@@ -108,7 +108,7 @@ def layer_ratio_bytes(full_row_bytes: int, kv_layers: int, draft_layers: int) ->
     return ceil_div(full_row_bytes * (kv_layers + draft_layers), kv_layers) - full_row_bytes
 
 
-def kv_positions(shape: AttentionShape, positions: range) -> range | list[int]:
+def kv_positions(shape: AttentionShape, positions: range) -> list[int]:
     """Those of `positions` that hold KV rows at all."""
     return [position for position in positions if shape.layers[position] != LINEAR]
 
