@@ -19,7 +19,6 @@ FUNCTIONS = {
     "align": lambda tokens, page_size: tokens // page_size * page_size,
     "cdiv": lambda dividend, divisor: -(-dividend // divisor),
     "int": math.floor,
-    "len": len,
     "max": max,
     "min": min,
     "sum": sum,
@@ -52,8 +51,6 @@ def value_of(node, names):
             return -value_of(operand, names)
         case ast.Compare(left=left, ops=[ast.LtE()], comparators=[right]):
             return value_of(left, names) <= value_of(right, names)
-        case ast.IfExp(test=test, body=body, orelse=orelse):
-            return value_of(body if value_of(test, names) else orelse, names)
         case ast.Subscript(value=sequence, slice=position):
             return value_of(sequence, names)[value_of(position, names)]
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS:

@@ -27,9 +27,6 @@ from tests.expressions import evaluate, exact, names_in
 DATA = json.loads((Path(__file__).parent / "data" / "cases.json").read_text(encoding="utf-8"))
 CASES = {case["id"]: case for case in DATA["cases"]}
 FIXTURES = {fixture["id"]: fixture for fixture in DATA["fixtures"]}
-BY_ARITHMETIC_ALONE = [name for name, case in CASES.items() if case["spec"] is None]
-"""In scope, but the spec has no such quantity: blocks by another engine's rule."""
-
 ANSWERED = [(function, name) for function, table in ANSWERS.items() for name in table]
 COUNTS = ("layers", "heads", "cap", "budget", "depths")
 """An input with one of these in its name is a count or a budget: twice of it is as good a deployment."""
@@ -63,19 +60,18 @@ def changed_inputs():
 
 
 def test_every_report_is_in_the_data_once():
-    """60 reports: 49 in scope, 44 of them answered by the spec and 5 by arithmetic alone, and 11 out of scope."""
+    """60 reports: 44 in scope, each answered by the spec, and 16 out of scope."""
     outside = [entry["id"] for entry in DATA["out_of_scope"]]
-    assert len(DATA["cases"]) == len(CASES) == 49
-    assert len(outside) == len(set(outside)) == 11
+    assert len(DATA["cases"]) == len(CASES) == 44
+    assert len(outside) == len(set(outside)) == 16
     assert len({*CASES, *outside}) == 60
-    assert len(BY_ARITHMETIC_ALONE) == 5 and len(ANSWERED) == 44
+    assert len(ANSWERED) == 44
     assert all(entry["reason"] and entry["report"] for entry in DATA["out_of_scope"])
-    assert all(CASES[name]["no_function"] for name in BY_ARITHMETIC_ALONE)
 
 
 def test_every_case_names_the_function_that_answers_it():
     """The data and the tables agree, each case is answered once, and the function exists."""
-    assert sorted(ANSWERED) == sorted((case["spec"], name) for name, case in CASES.items() if case["spec"])
+    assert sorted(ANSWERED) == sorted((case["spec"], name) for name, case in CASES.items())
     for function in ANSWERS:
         module, _, attribute = function.partition(".")
         assert callable(getattr(importlib.import_module(f"spec.{module}"), attribute))
