@@ -146,16 +146,14 @@ def dflash_draft_cell_size_per_token(
 
 def stage_budgets(scenario: Scenario) -> tuple[int, ...]:
     """Available bytes of each pipeline stage: as given, or, for a fraction p / q of memory figures,
-    `free_after - ceil(free_before * (q - p) / q)` of the smallest readings of its ranks."""
+    `free_after - ceil(free_before * (q - p) / q)` of the smallest readings of all ranks."""
     budget = scenario.budget
     if not isinstance(budget, MemoryFigures):
         return budget
     whole = budget.mem_fraction_static.denominator
     kept_out = whole - budget.mem_fraction_static.numerator
-    return tuple(
-        min(after) + -min(before) * kept_out // whole
-        for before, after in zip(budget.free_before_load, budget.free_after_all_weights, strict=True)
-    )
+    before, after = min(map(min, budget.free_before_load)), min(map(min, budget.free_after_all_weights))
+    return (after + -before * kept_out // whole,) * scenario.deployment.pp_size
 
 
 def compute_swa_request_cap(scenario: Scenario, requests: int) -> int:

@@ -107,17 +107,17 @@ def draw_budget(draw: DrawFn, scenario: Scenario, pool: str) -> tuple[tuple[int,
 
 
 def draw_memory_figures(draw: DrawFn, scenario: Scenario, stage_bytes: tuple[int, ...]) -> MemoryFigures:
-    """Readings of every rank that leave just these bytes: the smallest readings sit on different ranks."""
+    """Readings of every rank that leave just the bytes of the dearest stage: the smallest readings sit on different
+    ranks of different stages."""
     fraction = draw(FRACTIONS)
-    before, after = [], []
-    ranks = scenario.deployment.tp_size
-    for available in stage_bytes:
-        free_before = draw(GIBIBYTES) * GiB
-        free_after = available + math.ceil(free_before * (1 - fraction))
-        uneven = draw(UNEVEN_READINGS)
-        before.append(tuple(free_before + uneven * rank for rank in range(ranks)))
-        after.append(tuple(free_after + uneven * (ranks - 1 - rank) for rank in range(ranks)))
-    return MemoryFigures(tuple(before), tuple(after), fraction)
+    free_before = draw(GIBIBYTES) * GiB
+    free_after = max(stage_bytes) + math.ceil(free_before * (1 - fraction))
+    uneven = draw(UNEVEN_READINGS)
+    ranks, stages = scenario.deployment.tp_size, scenario.deployment.pp_size
+    steps = [[uneven * (stage * ranks + rank) for rank in range(ranks)] for stage in range(stages)]
+    before = tuple(tuple(free_before + step for step in stage) for stage in steps)
+    after = tuple(tuple(free_after + step for step in reversed(stage)) for stage in reversed(steps))
+    return MemoryFigures(before, after, fraction)
 
 
 def draw_cap(draw: DrawFn, scenario: Scenario, pool: str, pages: int) -> int | None:

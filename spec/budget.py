@@ -16,21 +16,27 @@ def static_bytes(free_before_load: int, free_after_all_weights: int, mem_fractio
     return math.floor(free_after_all_weights - free_before_load * (1 - mem_fraction_static))
 
 
-def stage_available_bytes(memory: MemoryFigures, stage: int) -> int:
-    """The available bytes of one pipeline stage: each reading is the smallest of its ranks."""
+def least_reading(readings: tuple[tuple[int, ...], ...]) -> int:
+    """The smallest reading of all ranks of all stages: every rank goes by it."""
+    return min(min(stage) for stage in readings)
+
+
+def profiled_bytes(memory: MemoryFigures) -> int:
+    """The available bytes of every rank, from one set of readings. Each reading is the smallest of all ranks, so the
+    two may come from different ones."""
     return static_bytes(
-        min(memory.free_before_load[stage]), min(memory.free_after_all_weights[stage]), memory.mem_fraction_static
+        least_reading(memory.free_before_load),
+        least_reading(memory.free_after_all_weights),
+        memory.mem_fraction_static,
     )
 
 
 def available_bytes(scenario: Scenario) -> tuple[int, ...]:
-    """Available bytes for each pipeline stage. Refuses `no_memory_left` where a stage has none."""
+    """Available bytes for each pipeline stage, alike on all where they come from memory figures. Refuses
+    `no_memory_left` where a stage has none."""
     budget = scenario.budget
     stages = range(scenario.deployment.pp_size)
-    if isinstance(budget, MemoryFigures):
-        stage_bytes = tuple(stage_available_bytes(budget, stage) for stage in stages)
-    else:
-        stage_bytes = budget
+    stage_bytes = (profiled_bytes(budget),) * len(stages) if isinstance(budget, MemoryFigures) else budget
     for stage in stages:
         if stage_bytes[stage] <= 0:
             raise refuse(

@@ -284,12 +284,14 @@ def test_request_limits():
 
 
 def test_available_bytes():
-    """The smallest readings of a stage's ranks; rounded down; nothing left is a refusal."""
+    """The smallest readings of all ranks of all stages; rounded down; nothing left is a refusal."""
     assert static_bytes(1000, 300, Fraction("0.9")) == 200
     assert static_bytes(1001, 300, Fraction("0.9")) == 199
     figures = MemoryFigures(((1000, 1100), (1000, 1000)), ((300, 290), (500, 400)), Fraction("0.9"))
     scenario = Scenario(BYTE_ROW, figures, deployment=Deployment(pp_size=2))
-    assert available_bytes(scenario) == (190, 300)
+    assert available_bytes(scenario) == (190, 190)
+    least_on_different_stages = replace(figures, free_before_load=((1100, 1100), (1000, 1000)))
+    assert available_bytes(replace(scenario, budget=least_on_different_stages)) == (190, 190)
     spent = replace(figures, free_after_all_weights=((300, 100), (500, 400)))
     refused = size_pools(Scenario(replace(BYTE_ROW, layers=(FULL, FULL)), spent, deployment=Deployment(pp_size=2)))
     assert (refused.kind, refused.field, refused.value) == ("no_memory_left", "available_bytes[0]", 0)
