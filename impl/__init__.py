@@ -15,7 +15,8 @@ from spec.model import PoolSizes, Refusal, Scenario
 
 
 class Implementation(Protocol):
-    """What the suite asks of an implementation. `name` and `version` go into the header of a run."""
+    """What the suite asks of an implementation. `name` and `version` go into the header of a run. One that sizes in
+    float says `exact = False` and is judged to a page where `spec/laws/floats.py` says so."""
 
     name: str
     version: str

@@ -13,7 +13,7 @@ from impl import CannotJudge, Implementation
 from properties.cells import Cell
 from properties.corpus import cell_seed
 from properties.strategies import SCENARIOS
-from spec.laws.base import NOT_JUDGED, SIZE_FIELDS, Answer, Broken, Case, Law, Verdict
+from spec.laws.base import NOT_JUDGED, SIZE_FIELDS, Answer, Broken, Case, Law, Verdict, is_valid
 from spec.model import REFUSAL_KINDS, PoolSizes, Refusal, Scenario
 
 SHRINK_DRAWS = 300
@@ -86,6 +86,8 @@ def case_of(implementation: Implementation, scenario: Scenario) -> Case:
         ask_tokens=lambda changed, tokens: listed_answer(implementation, changed, "size_pools_from_max_tokens", tokens),
         resolve_draft=lambda changed: told(implementation, "resolve_draft", changed),
         allocated_bytes=lambda changed, sizes: told(implementation, "allocated_bytes", changed, sizes),
+        can_ask=lambda changed: is_valid(changed) and implementation.supports(changed) is None,
+        exact=getattr(implementation, "exact", True),
     )
 
 

@@ -105,11 +105,11 @@ def arrange(arrangement: str, full: int, swa: int, linear: int) -> tuple[str, ..
     return tuple(first + [LINEAR] * linear + second)
 
 
-def draw_layers(draw: DrawFn, kinds: tuple[str, ...], stages: int) -> tuple[str, ...]:
-    """One to four layers of each of `kinds`, some linear ones, at least one a stage."""
+def draw_layers(draw: DrawFn, kinds: tuple[str, ...], stages: int, linear: int | None = None) -> tuple[str, ...]:
+    """One to four layers of each of `kinds`, some linear ones (or so many), at least one a stage."""
     full = draw(LAYER_COUNTS) if FULL in kinds else 0
     swa = draw(LAYER_COUNTS) if SWA in kinds else 0
-    linear = draw(LINEAR_COUNTS)
+    linear = draw(LINEAR_COUNTS) if linear is None else linear
     missing = max(0, stages - full - swa - linear)
     if FULL in kinds:
         full += missing
@@ -144,9 +144,9 @@ def draw_target_shape(
         has_full = None if cell.pool == ALL_WINDOW_POOL else full
         return AttentionShape(layers, has_full, swa, sliding_window_size=window), True
     if choice.is_sparse:
-        layers = draw_layers(draw, (FULL,), deployment.pp_size)
+        layers = draw_layers(draw, (FULL,), deployment.pp_size, linear=0)
         index = replace(draw_index(draw, layers, head_dim=draw(HEAD_DIMS)), stores_values=draw(BOOLEANS))
-        return AttentionShape(layers, full, index=index), True
+        return AttentionShape(layers, replace(full, v_head_dim=full.head_dim), index=index), True
     if draw(RARELY):
         held: tuple[str, ...] = draw(SINGLE_OR_MIXED)
         layers = draw_layers(draw, held, deployment.pp_size)

@@ -17,5 +17,11 @@ def test_an_unresolved_dtype_is_never_priced_below_the_truth(judge, cell):
 
 @pytest.mark.law("D7")
 def test_only_the_algorithm_in_use_is_priced(judge, cell):
-    """The plain path and the draft worker ignore every draft field, draft tokens included."""
+    """The plain path ignores every draft field, draft tokens included."""
+    judge(cell)
+
+
+@pytest.mark.law("D8")
+def test_a_draft_worker_prices_no_draft(judge, cell):
+    """The draft worker of every algorithm ignores every draft field, draft tokens included."""
     judge(cell)

@@ -59,6 +59,7 @@ READING_ORDER = (
     "spec.pools",
     "spec.accounting",
     "spec.laws.base",
+    "spec.laws.floats",
     "spec.laws.budget",
     "spec.laws.scale",
     "spec.laws.draft",

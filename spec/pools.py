@@ -166,8 +166,13 @@ def request_length(scenario: Scenario, rows: int) -> int:
 
 
 def finished_sizes(scenario: Scenario, rows: int, *, below_cap: bool) -> PoolSizes:
-    """Every pool from the agreed number, judged for admission and request limits once, on the agreed sizes."""
+    """Every pool from the agreed number."""
     full_rows, swa_rows = pool_rows(scenario, rows, below_cap=below_cap)
+    return sizes_of(scenario, rows, full_rows, swa_rows)
+
+
+def sizes_of(scenario: Scenario, rows: int, full_rows: int, swa_rows: int) -> PoolSizes:
+    """The pools with their limits, judged for admission and requests once, on the agreed sizes."""
     check_admission(scenario, swa_rows)
     return PoolSizes(
         max_total_num_tokens=rows,

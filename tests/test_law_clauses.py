@@ -21,6 +21,7 @@ from spec.model import (
     Heads,
     Index,
     Latent,
+    MemoryFigures,
     Refusal,
     Scenario,
     active_draft,
@@ -178,3 +179,29 @@ def test_a_price_is_found_whatever_the_hint(hint):
     """And a budget beyond any is given back when nothing sells."""
     assert smallest_budget(lambda stage_bytes: stage_bytes >= 1000, hint) == 1000
     assert smallest_budget(lambda stage_bytes: False, hint) > AMPLE_BYTES
+
+
+def test_advice_is_not_asked_for_where_a_thousandth_of_the_memory_starts():
+    """Nothing was loaded: the readings leave all but a thousandth of what was free."""
+    rich = MemoryFigures(((8,),), ((1_000_000,),), Fraction("0.5"))
+    assert judged("E3", replace(DEFAULT, budget=rich)) is NOT_JUDGED
+    assert judged("E3", replace(DEFAULT, budget=(10,))) is NOT_JUDGED
+
+
+def test_a_cap_below_a_page_may_be_refused_for_the_window_it_leaves():
+    """A size of no rows is short of everything: the kind a refusal names first is the implementation's choice."""
+    small = replace(SCENARIOS["hybrid"], max_total_tokens=3)
+
+    def names_the_window(scenario):
+        answer = size_pools(scenario)
+        if isinstance(answer, Refusal) and answer.kind == "cap_too_small":
+            return replace(answer, kind="window_pool_too_small", field="swa_max_total_num_tokens")
+        return answer
+
+    for law_id in ("E1", "Q1", "C1"):
+        assert judged(law_id, small, names_the_window) is HOLDS
+
+    def cannot_cap(scenario):
+        return size_pools(scenario) if scenario.max_total_tokens is None else Refusal("unsupported", "page_size", 4)
+
+    assert_broken(judged("C1", small, cannot_cap), "refusal")

@@ -171,11 +171,11 @@ def sparse(full: Heads | Latent, *layers: str) -> AttentionShape:
 DCP = Deployment(tp_size=2, attn_dcp_size=2)
 BANDED = AttentionShape((SWA,), None, HEADS, sliding_window_size=8)
 TWO_GEOMETRIES = AttentionShape((FULL, SWA), HEADS, Heads(1, 8, 8), sliding_window_size=8)
-BY_STAGE = MemoryFigures(((9,), (9,)), ((5,), (4,)), Fraction(1, 2))
+WHOLE = MemoryFigures(((8,),), ((5,),), Fraction(1, 2))
 
 REACHED = {
     "DRAFT_WORKER": [(replace(PLAIN, is_draft_worker=True), LAST)],
-    "FIGURES_BY_STAGE": [(replace(PLAIN, budget=BY_STAGE, deployment=Deployment(pp_size=2)), LAST)],
+    "WHOLE_READINGS": [(replace(PLAIN, budget=WHOLE), LAST)],
     "NO_DCP": [(replace(PLAIN, deployment=DCP), RELEASES["0.5.16"])],
     "NO_INDEX_UNDER_DCP": [
         (aimed_at(sparse(LATENT), deployment=DCP), RELEASES["0.5.21"]),

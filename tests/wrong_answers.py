@@ -179,11 +179,21 @@ def first_layer_stands_for_all(scenario):
     return size_pools(replace(scenario, target=replace(scenario.target, layers=layers[:1] * len(layers))))
 
 
+def drops_the_draft(scenario):
+    """No draft is priced."""
+    return size_pools(replace(scenario, draft=None, speculative_algorithm=None))
+
+
 def prices_left_overs(scenario):
     """A draft is priced whether or not an algorithm uses it."""
     if scenario.draft is None:
         return size_pools(scenario)
     return size_pools(replace(scenario, speculative_algorithm=DFLASH, is_draft_worker=False))
+
+
+def prices_for_draft_workers(scenario):
+    """A draft worker pays for its draft a second time."""
+    return size_pools(replace(scenario, is_draft_worker=False))
 
 
 def first_stage_speaks_for_all(scenario):
@@ -359,14 +369,11 @@ WRONG = [
     ("D5", DEFAULT, {"resolve": resolves_everything}, "draft bytes per row"),
     ("D5", DEFAULT, {"resolve": lambda scenario: None}, "draft bytes per row"),
     ("D6", DEFAULT, {"resolve": resolves_narrow}, "draft dtype"),
-    (
-        "D6",
-        DEFAULT,
-        {"size": lambda scenario: size_pools(replace(scenario, draft=None, speculative_algorithm=None))},
-        "allocated bytes",
-    ),
+    ("D6", DEFAULT, {"size": drops_the_draft}, "allocated bytes"),
     ("D7", DEFAULT, {"size": prices_left_overs}, "refusal"),
     ("D7", SCENARIOS["capped"], {"size": prices_left_overs}, "refusal"),
+    ("D8", DEFAULT, {"size": prices_for_draft_workers}, "refusal"),
+    ("D8", SCENARIOS["capped"], {"size": prices_for_draft_workers}, "refusal"),
     ("R2", STAGES, {"size": first_stage_speaks_for_all}, "priced bytes"),
     ("R2", STAGES, {"size": keeps_a_percent_of_all}, "refusal"),
     ("R2", STAGES, {"size": sells_less_from_afar}, "max_total_num_tokens"),
@@ -386,12 +393,14 @@ WRONG = [
     ("A1", DEFAULT, {"allocate": in_huge_pages}, "allocated bytes"),
     ("E1", replace(DEFAULT, budget=(10,)), {"size": never_refuses}, "refusal"),
     ("E1", DEFAULT, {"size": refuses_always}, "refusal"),
-    ("E1", STARVED, {"size": refuses_with(kind="no_page_fits")}, "refusal"),
+    ("E1", STARVED, {"size": refuses_with(kind="unsupported")}, "refusal"),
     ("E1", STARVED, {"size": refuses_with(field="")}, "field"),
     ("E1", CAPPED_BELOW_A_PAGE, {"size": refuses_with(value=4)}, "cap"),
-    ("E1", STARVED, {"size": refuses_with(advice="lower mem_fraction_static")}, "advice"),
-    ("E1", STARVED, {"size": refuses_with(advice="mem_fraction_static 0.897")}, "advice"),
-    ("E1", STARVED, {"size": refuses_with(advice="mem_fraction_static 0.899")}, "advice"),
-    ("E1", STARVED, {"size": refuses_with(advice="no mem_fraction_static below 1 starts")}, "advice"),
-    ("E1", NEVER, {"size": refuses_with(advice="mem_fraction_static 0.999")}, "advice"),
+    ("E3", STARVED, {"size": refuses_with(advice="lower mem_fraction_static")}, "advice"),
+    ("E3", STARVED, {"size": refuses_with(advice="mem_fraction_static 0.897")}, "advice"),
+    ("E3", STARVED, {"size": refuses_with(advice="mem_fraction_static 0.899")}, "advice"),
+    ("E3", STARVED, {"size": refuses_with(advice="no mem_fraction_static below 1 starts")}, "advice"),
+    *(("E3", scenario, {"size": refuses_with(advice="raise it")}, "advice") for scenario in SCENARIOS.values()),
+    ("E3", DEFAULT, {"size": refuses_with(kind="unsupported")}, "refusal"),
+    ("E3", NEVER, {"size": refuses_with(advice="mem_fraction_static 0.999")}, "advice"),
 ]

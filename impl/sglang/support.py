@@ -1,6 +1,7 @@
 """What a release cannot be asked on a CPU, or does not have, and why. Every reason is written once, here."""
 
 from impl.sglang.releases import Release
+from spec.budget import least_reading
 from spec.model import (
     DFLASH_FAMILY,
     EAGLE,
@@ -15,7 +16,7 @@ from spec.model import (
 )
 
 DRAFT_WORKER = "a draft worker takes the target's sizes and makes none of its own"
-FIGURES_BY_STAGE = "a release takes the smallest reading of all stages, so that figures by stage mean nothing to it"
+WHOLE_READINGS = "a release computes readings in float GiB: where the exact bytes are a whole number it may lose one"
 NO_DCP = "this release does not size for decode context parallelism on CUDA"
 NO_INDEX_UNDER_DCP = (
     "this release does not keep the index of this model whole on every DCP rank: the spec's rows differ"
@@ -51,9 +52,9 @@ def unsupported_deployment(scenario: Scenario, release: Release) -> str | None:
         return DRAFT_WORKER
     figures = scenario.budget
     if isinstance(figures, MemoryFigures):
-        for readings in (figures.free_before_load, figures.free_after_all_weights):
-            if len({min(stage) for stage in readings}) > 1:
-                return FIGURES_BY_STAGE
+        kept_out = least_reading(figures.free_before_load) * (1 - figures.mem_fraction_static)
+        if kept_out.denominator == 1:
+            return WHOLE_READINGS
     if deployment.attn_dcp_size > 1 and not release.has_dcp_sizing:
         return NO_DCP
     if active_draft(scenario) is not None and deployment.pp_size > 1:

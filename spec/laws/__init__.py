@@ -3,11 +3,13 @@ docstring of its test in `properties/`.
 
 Letters in the sentences: A available bytes of a stage; F, S, D bytes of one full row over all full layers a rank
 holds, of one SWA row over all its SWA layers, of all draft rows per full row (all-window: per SWA row); r the ratio,
-P the page, N the tokens sold, cell the bytes per token of the pool kind.
+P the page, N the tokens sold, cell the bytes per token of the pool kind. An engine that sizes in float is judged as
+`floats.py` says.
 """
 
 from spec.laws.allocation import price_equals_allocation
 from spec.laws.answers import (
+    advice_starts,
     agrees_with_the_spec,
     nothing_non_positive_leaves_sizing,
     refuses_exactly_when_the_spec_does,
@@ -28,6 +30,7 @@ from spec.laws.draft import (
 )
 from spec.laws.ranks import a_rank_holds_its_heads, every_rank_agrees, replication_is_paid_for
 from spec.laws.resolve import (
+    a_draft_worker_prices_no_draft,
     an_unresolved_draft_falls_back_to_the_layer_ratio,
     an_unresolved_dtype_is_never_priced_below_the_truth,
     only_the_algorithm_in_use_is_priced,
@@ -153,9 +156,16 @@ LAWS = (
     Law(
         "D7",
         "only the algorithm in use is priced",
-        "The plain path and the draft worker ignore every draft field, draft tokens included.",
+        "The plain path ignores every draft field, draft tokens included.",
         ALL_CELLS,
         only_the_algorithm_in_use_is_priced,
+    ),
+    Law(
+        "D8",
+        "a draft worker prices no draft",
+        "The draft worker of every algorithm ignores every draft field, draft tokens included.",
+        ALL_CELLS,
+        a_draft_worker_prices_no_draft,
     ),
     Law(
         "R1",
@@ -220,8 +230,8 @@ LAWS = (
     Law(
         "E1",
         "refuses when the spec does",
-        "An implementation refuses exactly when the spec does, names what is short, and its advice is the "
-        "smallest mem_fraction_static below 1 that starts, or that none does; a cap refusal names the cap.",
+        "An implementation refuses exactly when the spec does, with a listed kind that names what is short; a cap "
+        "refusal names the cap.",
         ALL_CELLS,
         refuses_exactly_when_the_spec_does,
     ),
@@ -231,6 +241,14 @@ LAWS = (
         "Tokens, each pool that has layers, running requests and request length are above zero.",
         ALL_CELLS,
         nothing_non_positive_leaves_sizing,
+    ),
+    Law(
+        "E3",
+        "advice starts",
+        "A refusal for want of memory advises the smallest mem_fraction_static below 1 that starts, or says that none "
+        "does.",
+        ALL_CELLS,
+        advice_starts,
     ),
     Law(
         "Q1",

@@ -1,13 +1,16 @@
 """E and Q: what an answer may look like, and that it is the spec's."""
 
 import re
+from dataclasses import replace
+from fractions import Fraction
 
 from spec.advice import SHORT_OF_MEMORY, STEPS, at_fraction
+from spec.budget import available_bytes
 from spec.capped import cap_keeps_swa_rows
-from spec.laws.base import HOLDS, NOT_JUDGED, Broken, Case, Verdict, same_answers
+from spec.laws.base import HOLDS, NOT_JUDGED, Broken, Case, Verdict
+from spec.laws.floats import agree, right_answers
 from spec.layers import ALL_WINDOW_POOL, WINDOW_POOLS, pool_kind
 from spec.model import MemoryFigures, PoolSizes, Refusal, Scenario
-from spec.pools import size_pools
 
 ADVISED_FRACTION = re.compile(r"mem_fraction_static 0\.(\d{3})\b")
 """How a refusal names the fraction that would start."""
@@ -16,31 +19,45 @@ NO_FRACTION = "no mem_fraction_static below 1"
 
 
 def refuses_exactly_when_the_spec_does(case: Case) -> Verdict:
-    """The refusal is compared by kind, names what is short, and its advice is followed. A scenario with memory figures
-    that starts is asked again with a thousandth of them, so that the advice is met in every cell."""
-    verdict = refusal_is_right(case, case.scenario, case.answer)
-    if verdict is not HOLDS or isinstance(case.answer, Refusal):
-        return verdict
-    if not isinstance(case.scenario.budget, MemoryFigures):
-        return HOLDS
-    starved = at_fraction(case.scenario, 1)
-    return refusal_is_right(case, starved, case.ask(starved))
-
-
-def refusal_is_right(case: Case, scenario: Scenario, answer: PoolSizes | Refusal) -> Verdict:
-    """Whether one answer is a refusal just where the spec's is, and one that helps."""
-    expected = size_pools(scenario)
-    kinds = [given.kind if isinstance(given, Refusal) else "an answer" for given in (expected, answer)]
-    if kinds[0] != kinds[1]:
-        return Broken("refusal", kinds[0], kinds[1])
+    """Which of several shortages of memory is named is the implementation's choice: a size of no rows is short of a
+    page, of a window and of a request."""
+    scenario, answer = case.scenario, case.answer
+    found = [agree(right, answer, fields=()) for right in right_answers(case, scenario)]
+    if all(found):
+        return found[0] or HOLDS
     if isinstance(answer, PoolSizes):
         return HOLDS
     if not answer.field:
         return Broken("field", "the name of what is short", answer.field)
     if answer.kind == "cap_too_small" and answer.value != scenario.max_total_tokens:
         return Broken("cap", scenario.max_total_tokens, answer.value, "a cap refusal names the cap")
-    advises = isinstance(scenario.budget, MemoryFigures) and answer.kind in SHORT_OF_MEMORY
-    return advice_works(case, scenario, answer) if advises and cap_keeps_swa_rows(scenario) else HOLDS
+    return HOLDS
+
+
+def with_memory_figures(scenario: Scenario) -> Scenario:
+    """The scenario with readings, its own or, where it has none, readings that leave the bytes of its poorest stage."""
+    if isinstance(scenario.budget, MemoryFigures):
+        return scenario
+    available = min(available_bytes(scenario))
+    readings = ((10 * available,),) * len(scenario.budget), ((2 * available,),) * len(scenario.budget)
+    return replace(scenario, budget=MemoryFigures(*readings, Fraction("0.9")))
+
+
+def advice_starts(case: Case) -> Verdict:
+    """A scenario that starts is asked again with a thousandth of its memory, so that advice is met in every cell."""
+    scenario, answer = case.scenario, case.answer
+    if not cap_keeps_swa_rows(scenario):
+        return NOT_JUDGED
+    if isinstance(answer, Refusal):
+        advises = isinstance(scenario.budget, MemoryFigures) and answer.kind in SHORT_OF_MEMORY
+        return advice_works(case, scenario, answer) if advises else NOT_JUDGED
+    starved = at_fraction(with_memory_figures(scenario), 1)
+    refusal = case.ask(starved)
+    if isinstance(refusal, PoolSizes):
+        return NOT_JUDGED
+    if refusal.kind not in SHORT_OF_MEMORY:
+        return Broken("refusal", "a shortage of memory", refusal.kind, "mem_fraction_static 0.001")
+    return advice_works(case, starved, refusal)
 
 
 def advice_works(case: Case, scenario: Scenario, refusal: Refusal) -> Verdict:
@@ -77,5 +94,7 @@ def nothing_non_positive_leaves_sizing(case: Case) -> Verdict:
 
 
 def agrees_with_the_spec(case: Case) -> Verdict:
-    """Field by field; refusals by kind."""
-    return same_answers(size_pools(case.scenario), case.answer, "the spec's answer is expected")
+    """Field by field; refusals as in E1; a float engine to a page (`laws/floats.py`)."""
+    found = [agree(right, case.answer) for right in right_answers(case, case.scenario)]
+    wrong = found[0] if all(found) else None
+    return HOLDS if wrong is None else replace(wrong, where="the spec's answer is expected")

@@ -88,12 +88,22 @@ def unable(*_: object) -> Any:
     raise NotImplementedError("the implementation does not offer this")
 
 
+def is_valid(scenario: Scenario) -> bool:
+    """Whether the spec would look at this scenario at all."""
+    try:
+        check_scenario(scenario)
+    except Refused:
+        return False
+    return True
+
+
 @dataclass(frozen=True)
 class Case:
     """One judgement's input: the scenario, the answer, and the same implementation to ask about changed ones.
 
     ask: bytes to tokens. ask_tokens: the constraint path. resolve_draft: the draft as start-up resolves it, None
-    without one. allocated_bytes: bytes it really allocates for given sizes, one number per pipeline stage.
+    without one. allocated_bytes: bytes it really allocates for given sizes, one number per pipeline stage. can_ask:
+    whether it can judge a changed scenario at all. exact: False of an engine that sizes in float (`laws/floats.py`).
     """
 
     scenario: Scenario
@@ -102,6 +112,8 @@ class Case:
     ask_tokens: AskTokens = unable
     resolve_draft: Resolve = unable
     allocated_bytes: Allocate = unable
+    can_ask: Callable[[Scenario], bool] = is_valid
+    exact: bool = True
 
 
 @dataclass(frozen=True)
@@ -149,15 +161,6 @@ def with_budget(scenario: Scenario, stage_bytes: tuple[int, ...]) -> Scenario:
 def with_draft_shape(scenario: Scenario, draft: Draft, shape: AttentionShape) -> Scenario:
     """The same scenario with another draft geometry."""
     return replace(scenario, draft=replace(draft, shape=shape))
-
-
-def is_valid(scenario: Scenario) -> bool:
-    """Whether the spec would look at this scenario at all."""
-    try:
-        check_scenario(scenario)
-    except Refused:
-        return False
-    return True
 
 
 def cap_may_bind(scenario: Scenario, rows: int) -> bool:

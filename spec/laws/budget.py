@@ -18,6 +18,7 @@ from spec.laws.base import (
     stages,
     with_budget,
 )
+from spec.laws.floats import unless_float
 from spec.layers import CAPPED_POOL, HYBRID_POOL, pool_kind
 from spec.model import PoolSizes, Refusal, Scenario
 from spec.pools import bytes_per_token, stage_row_bytes
@@ -46,6 +47,11 @@ def one_more_page_overflows(scenario: Scenario, stage: int, available: int, rows
 def wastes_less_than_a_page(case: Case) -> Verdict:
     """A refusal for want of a page counts as zero rows. Not "one more page of real bytes would not fit": hybrid with
     A=4, F=S=1, r=1/2, P=1 solves to (2, 1), and (3, 1) costs 4."""
+    return unless_float(case, wasted_page(case), (case.scenario, case.answer))
+
+
+def wasted_page(case: Case) -> Verdict:
+    """B2 of an exact answer."""
     scenario, answer = case.scenario, case.answer
     if not draft_is_resolved(scenario):
         return NOT_JUDGED

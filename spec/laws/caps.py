@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from spec.advice import SHORT_OF_MEMORY
 from spec.laws.base import (
     HOLDS,
     NOT_JUDGED,
@@ -14,6 +15,8 @@ from spec.laws.base import (
 from spec.laws.budget import less_than
 from spec.model import PoolSizes, Refusal, Scenario
 from spec.units import align_down
+
+CAP_TOO_SMALL = "cap_too_small"
 
 
 def caps_to_try(scenario: Scenario, rows: int) -> list[int]:
@@ -45,14 +48,16 @@ def a_cap_is_honoured(case: Case) -> Verdict:
 
 
 def capped_answer_is_right(case: Case, uncapped: PoolSizes, cap: int, capped: PoolSizes | Refusal) -> Verdict:
-    """One cap: its answer is the smaller of cap and uncapped, aligned; the same cap twice changes nothing."""
+    """One cap: its answer is the smaller of cap and uncapped, aligned; the same cap twice changes nothing. A cap below
+    a page leaves no rows, which is short of a window and of a request too."""
     scenario, rows = case.scenario, uncapped.max_total_num_tokens
     kept = align_down(min(cap, rows), scenario.page_size)
     if kept == rows:
         return same_answers(uncapped, capped, f"a cap of {cap} does not bind")
     if kept == 0:
         kind = capped.kind if isinstance(capped, Refusal) else "an answer"
-        return HOLDS if kind == "cap_too_small" else Broken("refusal", "cap_too_small", kind, f"a cap of {cap}")
+        refuses = kind == CAP_TOO_SMALL or kind in SHORT_OF_MEMORY
+        return HOLDS if refuses else Broken("refusal", CAP_TOO_SMALL, kind, f"a cap of {cap}")
     constrained = case.ask_tokens(scenario, cap)
     difference = first_difference(constrained, capped)
     if difference is not None:

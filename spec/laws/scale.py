@@ -16,12 +16,12 @@ from spec.laws.base import (
     Case,
     Verdict,
     draft_is_resolved,
-    is_valid,
     same_answers,
     stages,
     with_budget,
     with_draft_shape,
 )
+from spec.laws.floats import unless_float
 from spec.layers import CAPPED_POOL, HYBRID_POOL, layers_of_stage, pool_kind
 from spec.model import (
     FULL,
@@ -80,7 +80,10 @@ def sizing_inverts_pricing(case: Case) -> Verdict:
     if kind == CAPPED_POOL and answer.swa_max_total_num_tokens != capped_swa_rows(scenario):
         return NOT_JUDGED
     price = price_of_size(scenario, rows)
-    verdict = same_answers(answer, case.ask(with_budget(uncapped, price)), f"sized from {price} bytes", ROW_FIELDS)
+    priced = with_budget(uncapped, price)
+    again = case.ask(priced)
+    verdict = same_answers(answer, again, f"sized from {price} bytes", ROW_FIELDS)
+    verdict = unless_float(case, verdict, (scenario, answer), (priced, again))
     if verdict is not HOLDS or kind != HYBRID_POOL:
         return verdict
     return hybrid_inverts_pricing(case, uncapped, answer, price)
@@ -172,7 +175,7 @@ def nothing_that_costs_helps(case: Case) -> Verdict:
     if isinstance(answer, Refusal) or not draft_is_resolved(scenario) or not cap_keeps_swa_rows(scenario):
         return NOT_JUDGED
     for what, dearer in dearer_scenarios(scenario):
-        if not is_valid(dearer):
+        if not case.can_ask(dearer):
             continue
         risen = risen_rows(answer, case.ask(dearer), f"dearer {what}")
         if risen is None or not keeps_swa_rows(scenario, dearer):
@@ -218,14 +221,14 @@ def wider_heads(heads: Heads, scale: int) -> Heads:
 
 
 def scaled_scenarios(scenario: Scenario, scale: int) -> list[Scenario]:
-    """The layers repeated, and the dims widened, on `scale` times the bytes, where a pool can store them."""
+    """The layers repeated, and the dims widened, on `scale` times the bytes."""
     draft = active_draft(scenario)
     stage_bytes = tuple(scale * available for available in available_bytes(scenario))
     found = []
     for grow in (repeated, widened):
         larger = replace(scenario, target=grow(scenario.target, scale), budget=stage_bytes)
         found.append(larger if draft is None else with_draft_shape(larger, draft, grow(draft.shape, scale)))
-    return [larger for larger in found if is_valid(larger)]
+    return found
 
 
 def scales_every_price(scenario: Scenario, other: Scenario, scale: int) -> bool:
@@ -241,8 +244,10 @@ def bytes_scale_out(case: Case) -> Verdict:
     if isinstance(case.answer, Refusal) or not draft_is_resolved(scenario):
         return NOT_JUDGED
     for scale in SCALES:
-        for larger in scaled_scenarios(scenario, scale):
-            verdict = same_answers(case.answer, case.ask(larger), f"bytes and rows times {scale}")
+        for larger in filter(case.can_ask, scaled_scenarios(scenario, scale)):
+            answer = case.ask(larger)
+            verdict = same_answers(case.answer, answer, f"bytes and rows times {scale}")
+            verdict = unless_float(case, verdict, (scenario, case.answer), (larger, answer))
             if verdict is not HOLDS and scales_every_price(scenario, larger, scale):
                 return verdict
     return HOLDS
