@@ -1,4 +1,4 @@
-"""One law over one cell: count what was judged, stop at the first scenario that breaks it, shrink that once."""
+"""One law over one cell: count what was judged, keep the first scenario that breaks it in each term, shrink one."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -104,12 +104,12 @@ def verdict(law: Law, implementation: Implementation, scenario: Scenario) -> tup
 
 def judge_cell(
     law: Law, cell: Cell, implementation: Implementation, corpus: Sequence[Scenario]
-) -> tuple[Tally, Finding | None]:
+) -> tuple[Tally, tuple[Finding, ...]]:
     """The law over a corpus. Judging goes on after a finding, so that the counts do not depend on it; the first
-    finding is kept."""
+    finding of each term is kept, so that one that is known cannot hide another."""
     judged = refused = 0
     unsupported: Counter[str] = Counter()
-    finding = None
+    findings: dict[str, Finding] = {}
     for scenario in corpus:
         try:
             outcome, is_refusal = verdict(law, implementation, scenario)
@@ -119,9 +119,9 @@ def judge_cell(
         refused += is_refusal
         if outcome is not NOT_JUDGED and not is_refusal:
             judged += 1
-        if finding is None and isinstance(outcome, Broken):
-            finding = Finding(law, cell, scenario, outcome)
-    return Tally(len(corpus), judged, refused, unsupported), finding
+        if isinstance(outcome, Broken):
+            findings.setdefault(outcome.term, Finding(law, cell, scenario, outcome))
+    return Tally(len(corpus), judged, refused, unsupported), tuple(findings.values())
 
 
 def shrunk(finding: Finding, implementation: Implementation, run_seed: int) -> Finding:

@@ -1,188 +1,68 @@
-"""The pytest side: options, one test per (law, cell) in cell-major order, progress, the table at the end."""
+"""The pytest side: one test per (law, cell) in cell-major order, progress, and what is said at the end."""
 
-import os
-import secrets
-import shlex
 import time
-import traceback
-from collections import Counter
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
+from datetime import date
 from typing import Any
 
 import pytest
 
-from impl import PATH_VARIABLE, Exemption, Implementation, UnknownImplementation, WrongAdapter, load
-from properties.cells import CELLS, DEPLOYMENTS, DRAFTS, Cell
-from properties.corpus import PROFILES, Profile, corpus_of
-from properties.judge import Finding, Tally, UnlistedAnswer, judge_cell, listed_answer, shrunk
-from properties.show import answer_text, finding_text
-from properties.summary import PROPERTY, Summary
+from impl import WrongAdapter
+from properties.case_files import scenario_from_text
+from properties.cell_names import POSITION, cells_text
+from properties.cells import Cell
+from properties.context import Context
+from properties.known_update import updated, write_again
+from properties.options import add_options, context_of, replayed_case
+from properties.replay import replay
+from properties.report import case_path, write_report
+from properties.show import finding_text, paste_able, row_text
+from properties.smallest import Shown, Term, smallest_cases, smallest_of
+from properties.summary import BROKEN, HOLDS, KNOWN, PROPERTY, UNSUPPORTED, Result, result_of
 from spec.laws import BY_ID, LAWS
 from spec.laws.base import Law
-from spec.layers import POOL_KINDS
-from spec.model import Scenario
 
-CONTEXT = pytest.StashKey["Context"]()
+CONTEXT = pytest.StashKey[Context]()
 PROGRESS_STEPS = 10
 """Lines of progress of a whole run."""
 WRONG_ADAPTER = "kv-wrong-adapter"
 """The name under which a test reports that the adapter cannot go on, so that the controller ends the run."""
+CATEGORY = {HOLDS: "passed", KNOWN: "known", BROKEN: "broken", UNSUPPORTED: "broken"}
+"""Under which word pytest counts a test of each verdict."""
 
 
 class LawBroken(Exception):
     """Ends a test whose law is broken. What is wrong is printed once for all cells, at the end."""
 
 
-class Context:
-    """One run: who is judged, how much is drawn, what was found."""
-
-    def __init__(self, implementation: Implementation, implementation_name: str, profile_name: str, seed: int) -> None:
-        self.implementation = implementation
-        self.implementation_name = implementation_name
-        self.exemptions: tuple[Exemption, ...] = getattr(implementation, "exemptions", tuple)()
-        self.profile_name = profile_name
-        self.profile = PROFILES[profile_name]
-        self.seed = seed
-        self.summary = Summary()
-        self.given_path: str | None = None
-        """`--kv-impl-path`."""
-        self.started = time.monotonic()
-        self.tests = 0
-        self.finished = 0
-        self._corpus: tuple[Cell, tuple[Scenario, ...]] | None = None
-        self._shrunk: set[tuple[str, str, str]] = set()
-
-    def corpus(self, cell: Cell) -> tuple[Scenario, ...]:
-        """The cell's corpus; tests run cell by cell, so the last one is all that is kept."""
-        if self._corpus is None or self._corpus[0] != cell:
-            self._corpus = (cell, corpus_of(cell, self.profile.draws_per_cell, self.seed))
-        return self._corpus[1]
-
-    def text_of(self, finding: Finding) -> str | None:
-        """The finding shrunk and printed, the first time its term is off in its pool kind; later None."""
-        fault = (finding.law.id, finding.cell.pool, finding.broken.term)
-        if fault in self._shrunk:
-            return None
-        self._shrunk.add(fault)
-        smallest = shrunk(finding, self.implementation, self.seed)
-        try:
-            answer = answer_text(listed_answer(self.implementation, smallest.scenario))
-        except UnlistedAnswer as error:
-            answer = str(error)
-        return finding_text(smallest, answer, self.replay(finding))
-
-    def replay(self, finding: Finding) -> str:
-        """The command that finds a finding again."""
-        where = f"--kv-impl-path {shlex.quote(self.given_path)} " if self.given_path is not None else ""
-        return (
-            f"pytest properties --kv-impl {self.implementation_name} {where}--kv-profile {self.profile_name} "
-            f"--kv-law {finding.law.id} --kv-cell {finding.cell} --hypothesis-seed={self.seed}"
-        )
-
-    def header(self) -> str:
-        """Who is judged, from where, by how much."""
-        path = getattr(self.implementation, "path", None)
-        where = type(self.implementation).__module__ + (f", {path}" if path else "")
-        return (
-            f"kv: implementation {self.implementation.name} {self.implementation.version} "
-            f"({where}), profile {self.profile_name} "
-            f"({self.profile.draws_per_cell} draws a cell), seed {self.seed}"
-        )
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The `--kv-` options; other plugins own the plain names."""
-    group = parser.getgroup("kv", "KV-cache budget laws (pytest properties)")
-    group.addoption(
-        "--kv-impl",
-        default="configurator",
-        metavar="NAME",
-        help="the implementation to judge: spec, configurator, sglang, or module:object (default: configurator)",
-    )
-    group.addoption(
-        "--kv-impl-path",
-        metavar="DIR",
-        help="the folder to import it from: for sglang one that holds sglang/, of a checkout its python/",
-    )
-    group.addoption(
-        "--kv-profile",
-        default="gate",
-        metavar="NAME",
-        help="how much to draw: gate (repeatable, for CI), nightly (many, a new seed each run), dev (a glance)",
-    )
-    group.addoption(
-        "--kv-law", default="*", metavar="GLOBS", help="laws to judge, ids or globs, comma-separated: B1,D*"
-    )
-    group.addoption("--kv-cell", default="*", metavar="GLOB", help="cells to judge: 'hybrid-*', '*-dflash_own-*'")
+    """The `--kv-` options."""
+    add_options(parser)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    """`--kv-replay` judges one case in place of a run."""
+    if config.getoption("--kv-replay") is None:
+        return None
+    case, context = replayed_case(config), context_of(config)
+    try:
+        return replay(case, context, laws_are_given=config.getoption("--kv-law") is not None)
+    except WrongAdapter as error:
+        raise pytest.UsageError(f"--kv-impl: {error}") from error
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Look the options up once; a name nobody knows ends the run with exit code 4."""
-    profile_name = config.getoption("--kv-profile")
-    if profile_name not in PROFILES:
-        raise pytest.UsageError(f"--kv-profile: no profile {profile_name!r}; choose one of {', '.join(PROFILES)}")
-    for glob in law_globs(config):
-        if not any(fnmatchcase(law_id, glob) for law_id in BY_ID):
-            raise pytest.UsageError(f"--kv-law: no law matches {glob!r}; there are {', '.join(BY_ID)}")
-    if not any(fnmatchcase(str(cell), config.getoption("--kv-cell")) for cell in CELLS):
-        raise pytest.UsageError(
-            f"--kv-cell: no cell matches {config.getoption('--kv-cell')!r}; a cell is "
-            "POOL-DRAFT[_same|_own]-DEPLOYMENT-same|other, for example hybrid-dflash_own-dp-same; "
-            f"POOL is one of {', '.join(POOL_KINDS)}, DRAFT of none, {', '.join(DRAFTS)}, "
-            f"DEPLOYMENT of {', '.join(DEPLOYMENTS)}"
-        )
-    name = config.getoption("--kv-impl")
-    implementation = loaded(name, config.getoption("--kv-impl-path"))
-    config.stash[CONTEXT] = Context(implementation, name, profile_name, run_seed(config, PROFILES[profile_name]))
-    config.stash[CONTEXT].given_path = config.getoption("--kv-impl-path")
-    if not any(chosen_cells(config, law) for law in LAWS):
+    """Look the options up once, before pytest opens its `junit.xml`."""
+    context = config.stash[CONTEXT] = context_of(config)
+    if not any(context.chosen_cells(law) for law in LAWS):
         pytest.exit(
-            f"nothing to judge: no law in --kv-law {config.getoption('--kv-law')!r} claims for {name} "
-            f"a cell in --kv-cell {config.getoption('--kv-cell')!r}"
-            + "".join(f"; {line}" for line in exempt_lines(config)),
+            f"nothing to judge: no law in --kv-law {config.getoption('--kv-law') or '*'} claims for "
+            f"{context.implementation_name} a cell in --kv-cell {config.getoption('--kv-cell')!r}"
+            + "".join(f"; {line}" for line in context.exempt_lines()),
             returncode=pytest.ExitCode.NO_TESTS_COLLECTED,
         )
-
-
-def loaded(name: str, path: str | None) -> Implementation:
-    """The implementation of that name, from that folder if one is given. One that cannot be imported or built is a
-    usage error too."""
-    if path is not None:
-        os.environ[PATH_VARIABLE] = os.path.abspath(path)
-    try:
-        implementation = load(name)
-    except (UnknownImplementation, WrongAdapter) as error:
-        raise pytest.UsageError(f"--kv-impl: {error}") from error
-    except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        raise pytest.UsageError(
-            f"--kv-impl: {name!r} cannot be loaded: {type(error).__name__}: {error} ({last.filename}:{last.lineno})"
-        ) from error
-    if path is not None and not hasattr(implementation, "path"):
-        raise pytest.UsageError(f"--kv-impl-path: {name!r} is not imported from a folder, but {path!r} is given")
-    return implementation
-
-
-def run_seed(config: pytest.Config, profile: Profile) -> int:
-    """The seed of the run: a worker's is its controller's, then `--hypothesis-seed`, then the profile's, then new."""
-    worker_input = getattr(config, "workerinput", None)
-    if worker_input is not None:
-        return int(worker_input["kv_seed"])
-    given = config.getoption("--hypothesis-seed", default=None)
-    if given is None and profile.seed is not None:
-        return profile.seed
-    if given in (None, "random"):
-        return secrets.randbelow(2**31)
-    try:
-        return int(given)
-    except ValueError:
-        raise pytest.UsageError(f"--hypothesis-seed: {given!r} is neither a whole number nor random") from None
-
-
-def law_globs(config: pytest.Config) -> list[str]:
-    """The globs of `--kv-law`."""
-    return [glob.strip() for glob in config.getoption("--kv-law").split(",") if glob.strip()]
 
 
 def law_of(metafunc_or_item: Any) -> Law | None:
@@ -191,56 +71,17 @@ def law_of(metafunc_or_item: Any) -> Law | None:
     return next((BY_ID[mark.args[0]] for mark in marks if mark.name == "law"), None)
 
 
-def asked_cells(config: pytest.Config, law: Law) -> list[Cell]:
-    """The cells in which this run asks for a law, exempt ones too."""
-    context = config.stash[CONTEXT]
-    if context.implementation.name == "spec" and not law.judges_reference:
-        return []
-    if law.needs and not hasattr(context.implementation, law.needs):
-        return []
-    if not any(fnmatchcase(law.id, glob) for glob in law_globs(config)):
-        return []
-    cell_glob = config.getoption("--kv-cell")
-    return [cell for cell in CELLS if law.claims(str(cell)) and fnmatchcase(str(cell), cell_glob)]
-
-
-def exemption_of(config: pytest.Config, law: Law, cell: Cell) -> Exemption | None:
-    """The first exemption of the implementation that covers a verdict."""
-    return next((entry for entry in config.stash[CONTEXT].exemptions if entry.covers(law.id, str(cell))), None)
-
-
-def chosen_cells(config: pytest.Config, law: Law) -> list[Cell]:
-    """The cells in which this run judges a law."""
-    return [cell for cell in asked_cells(config, law) if exemption_of(config, law, cell) is None]
-
-
-def exempt_lines(config: pytest.Config) -> list[str]:
-    """How many verdicts the run leaves out, and why."""
-    counts: Counter[str] = Counter()
-    laws: dict[str, dict[str, None]] = {}
-    for law in LAWS:
-        for cell in asked_cells(config, law):
-            if (exemption := exemption_of(config, law, cell)) is not None:
-                counts[exemption.reason] += 1
-                laws.setdefault(exemption.reason, {})[law.id] = None
-    return [
-        f"exempt, {count:,} {'verdict' if count == 1 else 'verdicts'} of {', '.join(laws[reason])}: {reason}"
-        for reason, count in counts.items()
-    ]
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test for each cell a law claims."""
     law = law_of(metafunc)
     if law is not None:
-        cells: list[Cell | None] = list(chosen_cells(metafunc.config, law)) or [None]
+        cells: list[Cell | None] = list(metafunc.config.stash[CONTEXT].chosen_cells(law)) or [None]
         marks = [pytest.param(cell, id=str(cell), marks=pytest.mark.xdist_group(str(cell))) for cell in cells]
         metafunc.parametrize("cell", marks)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Cell-major order, so that a corpus is drawn once; laws without a cell in this run are deselected."""
-    position = {cell: number for number, cell in enumerate(CELLS)}
     judged, others, unchosen = [], [], []
     for item in items:
         call = getattr(item, "callspec", None)
@@ -250,7 +91,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             unchosen.append(item)
         else:
             judged.append(item)
-    judged.sort(key=lambda item: position[item.callspec.params["cell"]])  # type: ignore[attr-defined]
+    judged.sort(key=lambda item: POSITION[str(item.callspec.params["cell"])])  # type: ignore[attr-defined]
     if unchosen:
         config.hook.pytest_deselected(items=unchosen)
     items[:] = [*others, *judged]
@@ -258,84 +99,71 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture
-def judge(request: pytest.FixtureRequest, record_property: Any) -> Iterator[Any]:
+def judge(request: pytest.FixtureRequest) -> Iterator[Any]:
     """Judges the test's law in one cell of the run."""
     context = request.config.stash[CONTEXT]
     law = law_of(request)
     assert law is not None
 
     def judged(cell: Cell) -> None:
-        tally, finding = judge_cell(law, cell, context.implementation, context.corpus(cell))
-        entry = {
-            "law": law.id,
-            "cell": str(cell),
-            "pool": cell.pool,
-            "scenarios": tally.scenarios,
-            "judged": tally.judged,
-            "refused": tally.refused,
-            "unsupported": dict(tally.unsupported),
-        }
-        if finding is not None:
-            entry |= {"term": finding.broken.term, "text": context.text_of(finding)}
-        elif tally.judged == 0:
-            entry |= {"term": "nothing judged", "text": nothing_judged_text(law, cell, tally)}
-        record_property(PROPERTY, entry)
-        if "term" in entry:
-            raise LawBroken(f"{law.id} {law.name}: {entry['term']} in {cell}")
-
-    def judged_by_a_right_adapter(cell: Cell) -> None:
         try:
-            judged(cell)
+            result = context.judge(law, cell)
         except WrongAdapter as error:
-            record_property(WRONG_ADAPTER, str(error))
+            request.node.user_properties.append((WRONG_ADAPTER, str(error)))
             raise LawBroken(str(error)) from error
+        request.node.user_properties.append((PROPERTY, result.as_property()))
+        if result.verdict in (BROKEN, UNSUPPORTED):
+            fixed = [f"{fixed.fault} is fixed" for fixed in result.fixed]
+            raise LawBroken(f"{law.id} {law.name}: {', '.join(result.unexpected + fixed)} in {cell}")
 
-    yield judged_by_a_right_adapter
-
-
-def nothing_judged_text(law: Law, cell: Cell, tally: Tally) -> str:
-    """Why a law that claims a cell gave no verdict there, which is a fault of the run."""
-    return (
-        f"{law.id} claims {cell} and judged none of {tally.scenarios} scenarios: {tally.refused} refused, "
-        f"{tally.unsupported.total()} not supported by the implementation"
-    )
+    yield judged
 
 
-def law_entries(report: pytest.TestReport) -> list[dict[str, Any]]:
-    """The tallies a test reported."""
-    return [value for name, value in report.user_properties if name == PROPERTY and isinstance(value, dict)]
+def results_in(report: pytest.TestReport) -> list[Result]:
+    """What a test reported."""
+    return [result_of(value) for name, value in report.user_properties if name == PROPERTY and isinstance(value, dict)]
 
 
 class Reporter:
-    """Progress while a run goes on, and the table at its end. Not on workers."""
+    """Progress while a run goes on, and what is said at its end. Not on workers."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.context = config.stash[CONTEXT]
+        self.smallest: dict[Term, Shown] = {}
+        self.update_line = ""
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, Any] | None:
         """A judged law is not a dot: thousands pass. A broken one is printed once for all its cells."""
-        if report.when != "call" or not law_entries(report):
+        results = results_in(report) if report.when == "call" else []
+        if not results:
             return None
-        if report.passed:
-            return "passed", "", "PASSED"
-        return "broken", "", ("BROKEN", {"red": True})
+        category = CATEGORY[results[0].verdict]
+        return category, "", (category.upper(), {"red": True}) if category == "broken" else category.upper()
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add up, and print a line of progress now and then. An adapter that cannot go on ends the run."""
         for name, value in report.user_properties:
             if name == WRONG_ADAPTER:
                 pytest.exit(f"--kv-impl: {value}", returncode=pytest.ExitCode.USAGE_ERROR)
-        entries = law_entries(report) if report.when == "call" else []
-        for entry in entries:
-            if not self.context.finished:
-                self.print_line(self.context.header())
-            self.context.summary.add(entry)
-            self.context.finished += 1
-            total = max(self.context.tests, self.context.finished)
-            step = max(1, total // PROGRESS_STEPS)
-            if self.context.finished % step == 0:
-                self.print_progress(entry["cell"], total)
+        for result in results_in(report):
+            if report.when == "call":
+                self.count(result)
+            elif report.when == "teardown":
+                report.user_properties = readable(result)
+
+    def count(self, result: Result) -> None:
+        """One result."""
+        context = self.context
+        if not context.finished:
+            for line in context.header():
+                self.print_line(line)
+        context.summary.add(result)
+        context.finished += 1
+        total = max(context.tests, context.finished)
+        if context.finished % max(1, total // PROGRESS_STEPS) == 0:
+            self.print_progress(result.cell, total)
 
     def print_progress(self, cell: str, total: int) -> None:
         """How far, where, how much."""
@@ -351,22 +179,87 @@ class Reporter:
         if terminal is not None:
             terminal.write_line(line)
 
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """What is broken, then the table, then the figures."""
-        summary = self.context.summary
-        if not summary.scenarios:
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        """Shrink what is off, and write files. A run that was cut short is told as it is."""
+        context = self.context
+        if not context.finished or exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             return
-        for block in summary.finding_blocks():
+        try:
+            self.smallest = smallest_cases(context)
+            if context.updates:
+                after = updated(context.known, context.summary, self.smallest, self.pin, date.today())
+                self.update_line = write_again(context.known, after)
+            if context.report is not None:
+                write_report(context, context.report, self.smallest)
+        except WrongAdapter as error:
+            pytest.exit(f"--kv-impl: {error}", returncode=pytest.ExitCode.USAGE_ERROR)
+
+    def pin(self, result: Result, term: str) -> Shown:
+        """The smallest case of a term that is off in a cell."""
+        return smallest_of(result, term, self.context)
+
+    def finding_blocks(self) -> list[str]:
+        """One block for each (law, pool kind, term) that is off and that nobody expected, and the cells where it is."""
+        blocks = []
+        for term, results in self.context.summary.unexpected().items():
+            law_id, pool, off = term
+            places = "1 cell" if len(results) == 1 else f"{len(results)} cells"
+            cells = cells_text(result.cell for result in results)
+            text = self.case_text(self.smallest[term]) if term in self.smallest else unshrunk_text(results[0], off)
+            blocks.append(f"BROKEN {law_id} on {pool} in {places}: {off}\n{text}\n{row_text('cells', cells)}")
+        return blocks
+
+    def case_text(self, case: Shown) -> str:
+        """What is wrong with the smallest case, and where it is written."""
+        finding, context = case.finding, self.context
+        text = finding_text(finding, case.answer, context.again(finding.law.id, str(finding.cell)))
+        if context.report is None:
+            return text
+        return f"{text}\n{row_text('case file', str(case_path(context.report, finding)))}"
+
+    def fixed_blocks(self) -> list[str]:
+        """The known failures that no longer fail."""
+        known = self.context.known
+        return [
+            f"FIXED {result.law} in {result.cell}: {fixed.term} of {fixed.fault}\n"
+            + row_text("its case", fixed.said)
+            + "\n"
+            + row_text("fixed", f"remove it from {known.path}, as --kv-known-update does")
+            for result in self.context.summary.in_order()
+            for fixed in result.fixed
+        ]
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """What is broken, then the table, then what is known and left out, then the figures."""
+        summary, context = self.context.summary, self.context
+        if not summary.results:
+            return
+        for block in (*self.finding_blocks(), *self.fixed_blocks()):
             terminalreporter.write_line("")
             terminalreporter.write_line(block)
         terminalreporter.write_line("")
         terminalreporter.write_line(summary.law_table())
-        for line in summary.unsupported_lines():
+        lines = [*summary.known_lines(context.known), *summary.unsupported_lines(), *context.exempt_lines()]
+        if self.update_line:
+            lines.append(f"known failures: {self.update_line}")
+        if context.report is not None:
+            lines.append(f"report: {context.report}")
+        seconds = time.monotonic() - context.started
+        for line in (*lines, f"{summary.figures()}, in {seconds:.1f} s"):
             terminalreporter.write_line(line)
-        for line in exempt_lines(self.config):
-            terminalreporter.write_line(line)
-        seconds = time.monotonic() - self.context.started
-        terminalreporter.write_line(f"{summary.figures()}, in {seconds:.1f} s")
+
+
+def unshrunk_text(result: Result, term: str) -> str:
+    """What is off where there is no smallest case: nothing was judged, or the run was cut short."""
+    scenarios = [scenario_from_text(found.case) for found in result.found if found.term == term]
+    return "\n".join(row_text("first case", paste_able(scenario)) for scenario in scenarios) or result.nothing
+
+
+def readable(result: Result) -> list[tuple[str, object]]:
+    """A result as the properties of a test in `junit.xml`."""
+    counts = [("judged", result.judged), ("refused", result.refused)]
+    terms = [("term", term) for term in result.terms]
+    return [("law", result.law), ("cell", result.cell), ("verdict", result.verdict), *counts, *terms]
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -29,14 +29,16 @@ def figure(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def answer_text(answer: Answer) -> str:
-    """An answer on one line."""
+def answer_text(answer: Answer | str) -> str:
+    """An answer on one line, or what was said in place of one."""
+    if isinstance(answer, str):
+        return answer
     if isinstance(answer, PoolSizes):
         return ", ".join(f"{name} {getattr(answer, name):,}" for name in SIZE_FIELDS)
     return f"refused: {answer.kind}, {answer.field} = {figure(answer.value)}"
 
 
-def finding_text(finding: Finding, answer: str, replay: str) -> str:
+def finding_text(finding: Finding, answer: Answer | str, replay: str) -> str:
     """What is wrong, with the smallest case as a call to paste, both answers, and the command that finds it again."""
     law, broken = finding.law, finding.broken
     where = f" ({broken.where})" if broken.where else ""
@@ -44,7 +46,7 @@ def finding_text(finding: Finding, answer: str, replay: str) -> str:
         ("term off", broken.term),
         ("expected", figure(broken.expected)),
         ("got", figure(broken.got) + where),
-        ("answer", answer),
+        ("answer", answer_text(answer)),
         ("the spec's", answer_text(size_pools(finding.scenario))),
         ("smallest case", paste_able(finding.scenario)),
         ("replay", replay),

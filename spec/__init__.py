@@ -58,6 +58,7 @@ READING_ORDER = (
     "spec.advice",
     "spec.pools",
     "spec.accounting",
+    "spec.terms",
     "spec.laws.base",
     "spec.laws.floats",
     "spec.laws.budget",

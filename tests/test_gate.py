@@ -13,10 +13,10 @@ import pytest
 
 import spec.model
 from impl import load
+from properties.cell_names import cells_text
 from properties.cells import CELLS
 from properties.corpus import PROFILES, corpus_of
 from properties.judge import verdict
-from properties.summary import cells_text
 from spec.laws import BY_ID
 from spec.laws.base import Broken
 from spec.layers import POOL_KINDS

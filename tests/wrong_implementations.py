@@ -3,6 +3,7 @@
 import os
 import random
 from dataclasses import replace
+from pathlib import Path
 
 from impl import PATH_VARIABLE, CannotJudge, Exemption
 from impl.optimized import Configurator
@@ -226,6 +227,31 @@ class ComesFromAFolder(OnePageTooMany):
 
     def __init__(self) -> None:
         self.path = os.environ.get(PATH_VARIABLE)
+
+
+class HalvesRequestsToo(OnePageTooMany):
+    """Two faults: pages of one token are sold right, but for half the requests."""
+
+    name = "halves-requests-too"
+
+    def size_pools(self, scenario: Scenario) -> Answer:
+        """One fault or the other."""
+        if scenario.page_size > 1:
+            return super().size_pools(scenario)
+        answer = Sound.size_pools(self, scenario)
+        if isinstance(answer, PoolSizes):
+            return replace(answer, max_running_requests=answer.max_running_requests // 2)
+        return answer
+
+
+class NamesItsKnownFailures(ComesFromAFolder):
+    """Says where the failures are listed that are expected of it."""
+
+    name = "names-its-known-failures"
+
+    def known_failures(self) -> Path | None:
+        """A file of its folder."""
+        return None if self.path is None else Path(self.path) / "known.toml"
 
 
 class DropsTheDraftTerm(Configurator):
