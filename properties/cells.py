@@ -10,6 +10,7 @@ from itertools import product
 
 from spec.cell import pool_geometry
 from spec.dtypes import draft_kv_dtype, target_kv_dtype
+from spec.laws.base import is_valid
 from spec.layers import ALL_WINDOW_POOL, POOL_KINDS, WINDOW_POOLS, pool_kind
 from spec.model import DFLASH, DSPARK, EAGLE, MTP, STANDALONE, Deployment, Draft, Scenario, active_draft
 
@@ -62,6 +63,12 @@ def geometry_category(scenario: Scenario, draft: Draft) -> str:
     geometries = {draft.shape.full, draft.shape.swa} - {None}
     same_index = (target.index is None) == (draft.shape.index is None)
     return "same" if geometries == {wanted} and same_index else "own"
+
+
+def cell_if_any(scenario: Scenario) -> Cell | None:
+    """The cell of a scenario, None where it has none: not valid, or its draft of no category (frozen-KV MTP)."""
+    known = active_draft(scenario) is None or scenario.speculative_algorithm in DRAFTS.values()
+    return cell_of(scenario) if known and is_valid(scenario) else None
 
 
 def cell_of(scenario: Scenario) -> Cell:

@@ -29,7 +29,7 @@ from typing import Any
 
 from properties.case_files import WrongCase, scenario_from_text
 from properties.cell_names import WrongPattern, cells_of
-from properties.cells import cell_of
+from properties.cells import cell_if_any
 from spec.laws import BY_ID
 from spec.laws.base import Law
 from spec.model import Refused, Scenario
@@ -137,9 +137,9 @@ def entry_of(table: dict[str, Any], where: str, askable: Callable[[Law], Collect
     except WrongPattern as error:
         raise WrongKnownFile(f"{where}: cells: {error} in which {given['law']} is judged") from error
     scenario = scenario_in(given["case"], where)
-    cell = str(cell_of(scenario))
+    cell = str(cell_if_any(scenario))
     if cell not in cells:
-        raise WrongKnownFile(f"{where}: case: it belongs to {cell}, which is none of the entry's cells")
+        raise WrongKnownFile(f"{where}: case: its cell is {cell}, which is none of the entry's cells")
     return Known(given["fault"], given["law"], given["term"], tuple(given["cells"]), cells, cell, scenario)
 
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 
 from properties.case_files import RecordedCase, as_json
+from properties.cells import cell_if_any
 from properties.context import Context, can_be_asked
 from properties.judge import UnlistedAnswer, Unsupported, listed_answer, told, verdict
 from properties.show import answer_text, figure, paste_able, row_text, table
@@ -141,13 +142,15 @@ def sections(case: RecordedCase, context: Context) -> Iterator[tuple[str, str]]:
 
 
 def replay(case: RecordedCase, context: Context, *, laws_are_given: bool) -> int:
-    """Print the case and judge it: by `--kv-law` where it is given, else by the law in the file, else by all. Exit code
-    1 where a law is broken, 0 where one holds, 5 where none judges it."""
+    """Print the case and judge it: by `--kv-law` where it is given, else by the law in the file, else by all; by those
+    of them that claim its cell (every cell, where it has none). Exit code 1 where a law is broken, 0 where one holds,
+    5 where none judges it."""
     print("\n".join(context.header()[:1]))
     for title, text in sections(case, context):
         print(f"\n{title}\n{text}")
     laws = context.laws if laws_are_given or case.law is None else (BY_ID[case.law],)
-    asked = [law for law in laws if can_be_asked(context.implementation, law)]
+    cell = str(cell_if_any(case.scenario) or "")
+    asked = [law for law in laws if can_be_asked(context.implementation, law) and law.claims(cell)]
     verdicts = {law: judged(law, context, case.scenario) for law in asked}
     print("\nverdict")
     for law, (word, why) in verdicts.items():

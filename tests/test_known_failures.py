@@ -67,10 +67,10 @@ def verdicts(context):
     return {(result.law, result.cell): (result.verdict, result.terms) for result in context.summary.in_order()}
 
 
-def update(context):
+def update(context, today=TODAY):
     """The file after a run."""
     pin = lambda result, term: smallest_of(result, term, context)  # noqa: E731
-    return updated(context.known, context.summary, smallest_cases(context), pin, TODAY)
+    return updated(context.known, context.summary, smallest_cases(context), pin, today)
 
 
 # What a run makes of it.
@@ -263,7 +263,7 @@ GOOD = file_text(known(entry()))
         ('law = "B1"', 'law = "B1"\nlaws = "B2"', "known 1: nobody reads 'laws' = 'B2'"),
         (TP, "default-nothing-*", "cells: no cell matches 'default-nothing-*'"),
         (TP, "{default,none}-none-tp-same", "cells: no cell matches 'none-none-tp-same'"),
-        (TP, "mla-*", f"case: it belongs to {TP}, which is none of the entry's cells"),
+        (TP, "mla-*", f"case: its cell is {TP}, which is none of the entry's cells"),
         (f'["{TP}"]', f'"{TP}"', "cells = 'default-none-tp-same', list expected"),
         (f'["{TP}"]', "[]", "cells = [], list expected"),
         (f'["{TP}"]', "[1]", "cells = [1], a list of patterns expected"),
