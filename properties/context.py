@@ -115,7 +115,9 @@ class Context:
         """The law's result in one cell: its pinned cases first, then the corpus."""
         pinned, fixed = self.judge_pinned(law, cell)
         tally, drawn = judge_cell(law, cell, self.implementation, self.corpus(cell))
-        findings = {finding.broken.term: finding for finding in (*drawn[::-1], *pinned[::-1])}
+        findings: dict[str, Finding] = {}
+        for finding in (*pinned, *drawn):
+            findings.setdefault(finding.broken.term, finding)
         return Result(
             law=law.id,
             cell=str(cell),

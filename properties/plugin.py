@@ -132,6 +132,7 @@ class Reporter:
         self.context = config.stash[CONTEXT]
         self.smallest: dict[Term, Shown] = {}
         self.update_line = ""
+        self.reported = False
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, Any] | None:
         """A judged law is not a dot: thousands pass. A broken one is printed once for all its cells."""
@@ -191,6 +192,7 @@ class Reporter:
                 self.update_line = write_again(context.known, after)
             if context.report is not None:
                 write_report(context, context.report, self.smallest)
+                self.reported = True
         except WrongAdapter as error:
             pytest.exit(f"--kv-impl: {error}", returncode=pytest.ExitCode.USAGE_ERROR)
 
@@ -242,7 +244,7 @@ class Reporter:
         lines = [*summary.known_lines(context.known), *summary.unsupported_lines(), *context.exempt_lines()]
         if self.update_line:
             lines.append(f"known failures: {self.update_line}")
-        if context.report is not None:
+        if self.reported:
             lines.append(f"report: {context.report}")
         seconds = time.monotonic() - context.started
         for line in (*lines, f"{summary.figures()}, in {seconds:.1f} s"):

@@ -87,13 +87,14 @@ def pinned_case(entry: Known, context: Context) -> Shown | None:
 def cases_of(context: Context, smallest: dict[Term, Shown]) -> dict[tuple[str, str, str], Shown]:
     """The case of each (law id, cell, term) that is off: the smallest of its pool kind, that of its known failure, or
     what was found in the cell itself."""
-    pinned: dict[Known, Shown | None] = {entry: pinned_case(entry, context) for entry in context.known.entries}
+    pinned: dict[Known | None, Shown | None] = {None: None}
     cases = {}
     for result in context.summary.in_order():
         for found in result.found:
             entry = context.known.expecting(result.law, result.cell, found.term)
-            known = None if entry is None else pinned[entry]
-            case = known or smallest.get((result.law, result.pool, found.term))
+            if entry is not None and entry not in pinned:
+                pinned[entry] = pinned_case(entry, context)
+            case = pinned[entry] or smallest.get((result.law, result.pool, found.term))
             cases[result.law, result.cell, found.term] = case or shown(
                 finding_of(result, found), context.implementation
             )

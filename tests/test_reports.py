@@ -23,6 +23,8 @@ from tests.test_gate import BROKEN, GREEN, NOTHING_JUDGED, ROOT, WORKERS, WRONG_
 from tests.test_known_failures import run, update
 from tests.wrong_implementations import CannotJudgeAfterAll, DividesByZero, NamesItsKnownFailures, OnePageTooMany, Sound
 
+STOPPED = 2
+"""The exit code of a run that was interrupted."""
 DEFAULT, MLA = "default-none-tp-same", "mla-none-tp-same"
 SELECTION = ("--kv-cell", "{default,mla}-none-tp-same", "--kv-law", "B1,B4")
 WRONG = (*SELECTION, *judging("OnePageTooMany"))
@@ -135,6 +137,17 @@ def test_junit_names_law_and_verdict(reported: tuple[Run, Path]) -> None:
         said[properties["law"], properties["cell"]] = (properties["verdict"], len(test.findall("failure")))
     assert said["B1", DEFAULT] == ("broken", 1)
     assert said["B1", MLA] == ("known", 0) and len(said) == 4
+
+
+def test_a_run_that_is_stopped_writes_nothing(known_file: Path, tmp_path: Path) -> None:
+    """It tells what it has found, not shrunk."""
+    path, folder = tmp_path / "1.toml", tmp_path / "report"
+    files = ("--kv-known", str(path), "--kv-known-update", "--kv-report", str(folder))
+    done = gate_again(*SELECTION, *judging("IsStopped"), *files)
+    (block,) = done.blocks
+    assert done.code == STOPPED and block.startswith("BROKEN B1 on default in 1 cell: allocated bytes")
+    assert row(block, "first case").startswith("Scenario(") and "report: " not in done.text
+    assert not path.exists() and not (folder / "report.json").exists()
 
 
 # One case again.

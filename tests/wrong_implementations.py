@@ -10,7 +10,7 @@ from impl.optimized import Configurator
 from impl.sglang.drift import AdapterDrift
 from spec.laws.base import Answer
 from spec.layers import CAPPED_POOL, pool_kind
-from spec.model import PoolSizes, Refusal, Scenario
+from spec.model import Latent, PoolSizes, Refusal, Scenario
 from spec.pools import size_pools, size_pools_from_max_tokens
 
 
@@ -242,6 +242,18 @@ class HalvesRequestsToo(OnePageTooMany):
         if isinstance(answer, PoolSizes):
             return replace(answer, max_running_requests=answer.max_running_requests // 2)
         return answer
+
+
+class IsStopped(OnePageTooMany):
+    """Somebody presses Ctrl-C as soon as latents are asked about."""
+
+    name = "is-stopped"
+
+    def size_pools(self, scenario: Scenario) -> Answer:
+        """A page too many, or the end."""
+        if isinstance(scenario.target.full, Latent):
+            raise KeyboardInterrupt
+        return super().size_pools(scenario)
 
 
 class NamesItsKnownFailures(ComesFromAFolder):
