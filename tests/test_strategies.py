@@ -1,10 +1,14 @@
 """The scenario space: all valid, each in its cell, every corner and every pair of categories met, repeatable."""
 
+from contextlib import nullcontext
 from itertools import combinations
 
 import pytest
 from hypothesis import HealthCheck, Phase, find, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
+from properties import corpus as corpus_module
 from properties.cells import CELLS, DEPLOYMENTS, cell_of
 from properties.corpus import CATALOG, PROFILES, catalog_scenarios, corpus_of, drawn_scenarios
 from properties.strategies import SCENARIOS
@@ -204,3 +208,16 @@ def test_categories_have_all_their_values():
     assert set(VALUES["deployment"]) == set(DEPLOYMENTS)
     assert heads_per_rank(1, 8) == 1
     assert set(FP4_DTYPES) < set(VALUES["kv dtype"])
+
+
+def test_draws_do_not_hang_on_constants_in_the_code(monkeypatch):
+    """A constant more in any module would otherwise draw other scenarios."""
+    cell = CELLS[0]
+    before = drawn_scenarios(cell, 40, 0)
+    more = Constants(integers=set(range(1, 400)))
+    monkeypatch.setattr(providers, "_get_local_constants", lambda: more)
+    providers.CONSTANTS_CACHE.cache.clear()
+    assert drawn_scenarios(cell, 40, 0) == before
+    with monkeypatch.context() as patch:
+        patch.setattr(corpus_module, "no_constants_of_ours", nullcontext)
+        assert drawn_scenarios(cell, 40, 0) != before
