@@ -34,6 +34,7 @@ RARELY = st.sampled_from((False,) * 5 + (True,))
 HEAD_DIMS = st.sampled_from((1, 2, 3, 4, 5, 8, 16, 24, 64, 80, 96, 128, 192, 256))
 BLOCKS = st.sampled_from((1, 2, 3, 4, 6))
 LAYER_COUNTS = st.sampled_from((1, 1, 2, 3, 4))
+LAYERS_A_STAGE = st.sampled_from((1, 1, 2))
 LINEAR_COUNTS = st.sampled_from((0, 0, 0, 1, 2))
 ARRANGEMENTS = st.sampled_from(("in turn", "full first", "window first"))
 TENSOR_RANKS = st.sampled_from((1, 2, 4, 8, 3, 6))
@@ -45,6 +46,7 @@ DRAFT_DEPTHS = st.sampled_from((1, 2, 1, 3, 4, 0))
 STEPS = st.integers(1, 5)
 TOPKS = st.sampled_from((1, 1, 2, 4))
 DRAFT_TOKENS = st.integers(1, 16)
+ON_EVERY_STAGE = st.sampled_from((False, False, True))
 SINGLE_OR_MIXED = st.sampled_from(((FULL, SWA), (SWA,)))
 
 
@@ -59,7 +61,7 @@ def head_counts(*ranks: int) -> SearchStrategy[int]:
 
 def draw_deployment(draw: DrawFn, cell: Cell) -> Deployment:
     """Ranks of the cell's category, and where the draft lives."""
-    on_every_stage = draw(BOOLEANS) if cell.deployment == "pp" else False
+    on_every_stage = draw(ON_EVERY_STAGE) if cell.deployment == "pp" else False
     if cell.deployment == "tp":
         return Deployment(tp_size=draw(TENSOR_RANKS))
     if cell.deployment == "dp":
@@ -106,7 +108,10 @@ def arrange(arrangement: str, full: int, swa: int, linear: int) -> tuple[str, ..
 
 
 def draw_layers(draw: DrawFn, kinds: tuple[str, ...], stages: int, linear: int | None = None) -> tuple[str, ...]:
-    """One to four layers of each of `kinds`, some linear ones (or so many), at least one a stage."""
+    """One to four layers of each of `kinds`, some linear ones (or so many), at least one a stage. Of two kinds, every
+    other draw puts both on every stage: an engine may know no pipeline without."""
+    if stages > 1 and {FULL, SWA} <= set(kinds) and draw(BOOLEANS):
+        return (SWA, FULL) * (stages * draw(LAYERS_A_STAGE))
     full = draw(LAYER_COUNTS) if FULL in kinds else 0
     swa = draw(LAYER_COUNTS) if SWA in kinds else 0
     linear = draw(LINEAR_COUNTS) if linear is None else linear
