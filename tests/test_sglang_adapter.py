@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import impl.sglang.exemptions as exemptions_file
-from impl import PATH_VARIABLE, Exemption, WrongAdapter
+from impl import PATH_VARIABLE, Exemption, UnknownImplementation, WrongAdapter
 from impl.sglang import support
 from impl.sglang.drift import AdapterDrift, Record
-from impl.sglang.exemptions import exemptions_of, in_range, numbers
-from impl.sglang.releases import LAST, RELEASES, release_of
+from impl.sglang.exemptions import exemptions_of, in_range
+from impl.sglang.releases import LAST, RELEASES, numbers, release_of, told_version
 from impl.sglang.sizing import REFUSALS, listed, refusal_of, tokens_of
 from impl.sglang.world import NoSGLang, find_sglang
 from properties.cells import CELLS
@@ -54,15 +54,34 @@ def test_the_table_has_ten_releases_in_order() -> None:
     assert list(RELEASES.values())[-1] is LAST
 
 
-def test_a_later_release_is_driven_like_the_last() -> None:
-    later = release_of("0.5.24")
-    assert later == replace(LAST, version="0.5.24", unknown=True)
-    assert release_of("0.5.17") is RELEASES["0.5.17"]
+@pytest.mark.parametrize("after", ["", ".post1", "rc1", ".dev12+g1234567", ".post2.dev0"])
+def test_what_follows_the_release_does_not_matter(after: str) -> None:
+    for version, known in RELEASES.items():
+        assert release_of(version + after) is known
+        assert told_version(version + after) == version + after
 
 
-def test_make_gate_takes_the_last_release() -> None:
-    (release,) = re.findall(r"^SGLANG := (\S+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
-    assert release == LAST.version
+@pytest.mark.parametrize("version", ["0.5.24", "0.5.24rc1", "0.6.0", "0.6", "1.0.0.dev3", "0.0.0", "0.0.0.dev0"])
+def test_a_later_release_is_driven_like_the_last(version: str) -> None:
+    assert release_of(version) == replace(LAST, unknown=True)
+    assert told_version(version) == f"{version}, driven like 0.5.23"
+
+
+@pytest.mark.parametrize("version", ["0.5.13", "0.5.13.post1", "0.4.9.post6", "0.5.9", "0.5"])
+def test_an_earlier_release_is_not_driven(version: str) -> None:
+    with pytest.raises(UnknownImplementation, match=f"SGLang {version} is not driven: 0.5.14 is the first"):
+        release_of(version)
+
+
+def test_a_version_without_numbers_is_said() -> None:
+    with pytest.raises(UnknownImplementation, match="'main'"):
+        release_of("main")
+
+
+def test_make_gate_takes_the_last_release_and_make_matrix_all() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert re.findall(r"^SGLANG := (.+)$", makefile, re.M) == [LAST.version]
+    assert re.findall(r"^SGLANG_ALL := (.+)$", makefile, re.M) == [" ".join(RELEASES)]
 
 
 def test_what_a_release_knows_it_keeps_knowing() -> None:
@@ -182,10 +201,8 @@ REACHED = {
         (aimed_at(sparse(HEADS), deployment=DCP), LAST),
     ],
     "NO_ALGORITHM": [(drafted(DSPARK), RELEASES["0.5.15"])],
-    "NO_DTYPE": [
-        (replace(PLAIN, kv_cache_dtype="mxfp8"), RELEASES["0.5.15"]),
-        (drafted(EAGLE, kv_cache_dtype="int4"), LAST),
-    ],
+    "NO_DTYPE": [(replace(PLAIN, kv_cache_dtype="mxfp8"), RELEASES["0.5.15"])],
+    "DRAFT_DTYPE_CHOICES": [(drafted(EAGLE, kv_cache_dtype="mxfp8"), LAST)],
     "NO_DRAFT_DTYPE": [(drafted(EAGLE, kv_cache_dtype="fp8_e5m2"), RELEASES["0.5.17"])],
     "NO_SPARSE_HEADS": [(aimed_at(sparse(HEADS)), FIRST)],
     "SPARSE_HEADS_DIMS": [(aimed_at(sparse(Heads(2, 8, 4))), LAST)],
@@ -229,6 +246,7 @@ def test_every_written_reason_is_reached() -> None:
         (aimed_at(sparse(HEADS)), "0.5.15"),
         (drafted(DSPARK), "0.5.16"),
         (drafted(EAGLE, kv_cache_dtype="fp8_e5m2"), "0.5.18"),
+        (replace(drafted(EAGLE, kv_cache_dtype="mxfp8"), kv_cache_dtype="mxfp8"), "0.5.18"),
         (drafted(DFLASH, AttentionShape((FULL,), LATENT)), "0.5.17"),
         (on_two_stages(drafted(EAGLE), every=False), "0.5.19"),
         (on_two_stages(drafted(EAGLE), every=True), "0.5.18"),
@@ -245,9 +263,9 @@ def test_what_a_release_has_is_asked(scenario: Scenario, version: str) -> None:
 @pytest.mark.parametrize(
     ("releases", "inside", "outside"),
     [
-        (">=0.5.18", ["0.5.18", "0.5.23", "0.6.0", "0.0.0.dev0"], ["0.5.17"]),
-        ("<=0.5.16", ["0.5.14", "0.5.16"], ["0.5.17", "0.5.24", "0.0.0.dev0"]),
-        (">=0.5.16, <=0.5.17", ["0.5.16", "0.5.17"], ["0.5.15", "0.5.18"]),
+        (">=0.5.18", ["0.5.18", "0.5.18.post2", "0.5.23", "0.6.0", "0.0.0.dev0"], ["0.5.17", "0.5.17.post1"]),
+        ("<=0.5.16", ["0.5.14", "0.5.16", "0.5.16rc1"], ["0.5.17", "0.5.17rc1", "0.5.24", "0.0.0.dev0"]),
+        (">=0.5.16, <=0.5.17", ["0.5.16", "0.5.17.dev4"], ["0.5.15", "0.5.18"]),
     ],
 )
 def test_a_range_of_releases_is_honoured(releases: str, inside: list[str], outside: list[str]) -> None:
@@ -333,6 +351,12 @@ def test_sglang_is_wrong_use_where_it_is_not(tmp_path: Path) -> None:
     partial = gate("--kv-impl", "sglang", "--kv-impl-path", f"{tmp_path}/")
     assert partial.code == WRONG_USE
     assert "SGLang cannot be imported (No module named 'no_such_dependency')" in partial.text
+
+
+def test_sglang_is_wrong_use_where_it_is_not_installed() -> None:
+    run = gate("--kv-impl", "sglang")
+    assert run.code == WRONG_USE
+    assert "SGLang cannot be imported (No module named 'sglang'): install it here" in run.text
 
 
 def test_a_missing_sglang_is_said_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from impl import Exemption
 from impl.sglang.exemptions import exemptions_of
 from impl.sglang.pools import Pools
 from impl.sglang.records import Records, parallel_widths
+from impl.sglang.releases import told_version
 from impl.sglang.sizing import Sizing
 from impl.sglang.support import unsupported
 from impl.sglang.world import World
@@ -19,7 +20,7 @@ class SGLang:
 
     def __init__(self) -> None:
         self.world = World()
-        self.version = self.world.version
+        self.version = told_version(self.world.version)
         self.path = self.world.path
         self.records = Records(self.world)
         self.sizing = Sizing(self.records)

@@ -5,21 +5,15 @@ import tomllib
 from pathlib import Path
 
 from impl import Exemption
-from impl.sglang.releases import LAST, Release
+from impl.sglang.releases import Release, numbers
 
 EXEMPT = Path(__file__).parent / "exempt.toml"
 """The entries, each with `law`, `cell`, `reason`, `date`, and `releases` where it is not for all of them."""
 
 
-def numbers(version: str) -> tuple[int, ...]:
-    """`0.5.9` comes before `0.5.10`."""
-    return tuple(int(part) for part in version.split("."))
-
-
 def in_range(releases: str, release: Release) -> bool:
-    """Whether a release is in a range: `>=X`, `<=X`, or several with a comma. One that is not in the table is driven
-    like the last, and counts as it."""
-    version = numbers((LAST if release.unknown else release).version)
+    """Whether a release is in a range: `>=X`, `<=X`, or several with a comma."""
+    version = numbers(release.version)
     for bound in releases.split(","):
         found = re.fullmatch(r"(>=|<=)(\d+(?:\.\d+)*)", bound.strip())
         if found is None:

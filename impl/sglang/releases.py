@@ -1,11 +1,14 @@
 """What differs from release to release, in one table: a row a release, a field a difference.
 
 Every entry was read in the wheel of that release and is met by the run; the module named in a field's docstring is
-where it lives under `srt/`. A later release than the last row is driven like the last row, and stops with
-`AdapterDrift` where it asks for more.
+where it lives under `srt/`. A post-release, a candidate and a development version are driven like the row of their
+release; a later release like the last row, and stops with `AdapterDrift` where it asks for more.
 """
 
+import re
 from dataclasses import dataclass, replace
+
+from impl import UnknownImplementation
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Release:
     draft_on_last_stage_only: bool = False
     """The draft worker is hosted by the last pipeline stage (0.5.19); before, by every one. `eagle_worker_v2.py`."""
     unknown: bool = False
-    """Not in the table: driven like the last row."""
+    """The release under test is later than every row: it is driven like this one, the last."""
 
 
 R14 = Release("0.5.14", dtype_resolver=None, dtype_names=(("fp4_mx_block16", "fp4_e2m1"),), has_minimax_sparse=False)
@@ -90,7 +93,30 @@ RELEASES = {row.version: row for row in (R14, R15, R16, R17, R18, R19, R20, R21,
 LAST = R23
 
 
+NO_VERSION = "0.0.0"
+"""What a checkout without tags calls itself: taken for a later release than the last row."""
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """The leading numbers of a version: `0.5.9` comes before `0.5.10`, and `0.5.23.post1` is `0.5.23`."""
+    found = re.match(r"\d+(\.\d+)*", version)
+    if found is None:
+        raise UnknownImplementation(f"the version {version!r} of SGLang does not start with a number")
+    return tuple(int(part) for part in found[0].split(".")[:3])
+
+
 def release_of(version: str) -> Release:
-    """The row of a version; a version that is in no row is driven like the last one."""
-    known = RELEASES.get(version)
-    return known if known is not None else replace(LAST, version=version, unknown=True)
+    """The row of a version: that of its release, whatever follows the three numbers; of a later release the last row.
+    Raises `UnknownImplementation` for a release before the first row."""
+    release = ".".join(map(str, numbers(version)))
+    if release in RELEASES:
+        return RELEASES[release]
+    if release != NO_VERSION and numbers(release) < numbers(LAST.version):
+        raise UnknownImplementation(f"SGLang {version} is not driven: {R14.version} is the first release that is")
+    return replace(LAST, unknown=True)
+
+
+def told_version(version: str) -> str:
+    """A version as the header of a run tells it: which row it is driven like, where that is not its own."""
+    release = release_of(version)
+    return f"{version}, driven like {release.version}" if release.unknown else version

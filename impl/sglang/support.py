@@ -24,6 +24,7 @@ NO_INDEX_UNDER_DCP = (
 NO_ALGORITHM = "this release does not know the algorithm"
 NO_DTYPE = "this release does not know the KV dtype"
 NO_DRAFT_DTYPE = "this release has no --speculative-draft-kv-cache-dtype"
+DRAFT_DTYPE_CHOICES = "--speculative-draft-kv-cache-dtype takes auto, bf16, fp8_e4m3 and fp8_e5m2 only"
 NO_SPARSE_HEADS = "this release has no MiniMax sparse pool"
 SPARSE_HEADS_DIMS = "a MiniMax sparse pool has one width for K and V"
 SPARSE_HEADS_LINEAR = "no MiniMax sparse model has linear layers"
@@ -34,6 +35,11 @@ LATENT_FAMILY_DRAFT = "a DFLASH-family draft is priced by head fields, which the
 TWO_GEOMETRY_DRAFT = "a DFLASH-family draft has one row geometry: its pool knows no window layers"
 BANDED_DRAFT = "only the runners of multi-layer EAGLE can sit at full capacity with window layers"
 LINEAR_DRAFT = "a STANDALONE draft with recurrent layers has one KV layer in this release, whatever its config says"
+
+
+DRAFT_DTYPES = ("auto", "bf16", "fp8_e4m3", "fp8_e5m2")
+"""What an operator can choose for the draft alone (`arg_groups/fields/spec.py`, before `server_args.py`); the server's
+KV dtype it takes over whatever it is."""
 
 
 def unsupported(scenario: Scenario, release: Release) -> str | None:
@@ -95,8 +101,8 @@ def unsupported_draft(scenario: Scenario, release: Release) -> str | None:
     if draft.kv_cache_dtype is not None:
         if draft.kv_cache_dtype != scenario.kv_cache_dtype and not release.draft_dtype_flag:
             return NO_DRAFT_DTYPE
-        if draft.kv_cache_dtype not in release.dtypes:
-            return NO_DTYPE
+        if draft.kv_cache_dtype not in (*DRAFT_DTYPES, scenario.kv_cache_dtype):
+            return DRAFT_DTYPE_CHOICES
     if draft.shape.kv_checkpoint_dtype not in (None, "fp8_e4m3"):
         return CHECKPOINT_DTYPE
     if draft.swa_at_full_rows and SWA in draft.shape.layers and scenario.speculative_algorithm in (EAGLE, STANDALONE):

@@ -8,6 +8,7 @@ import importlib
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
 from types import MethodType
@@ -45,6 +46,7 @@ class World:
     """A release after import, ready to be driven."""
 
     def __init__(self) -> None:
+        warnings.filterwarnings("ignore", module=r"sglang\.")
         package = find_sglang()
         self.version = str(package.__version__)
         self.path = os.path.dirname(str(package.__file__))
