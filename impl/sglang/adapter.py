@@ -1,5 +1,7 @@
 """A released SGLang behind the interface of `impl`: `--kv-impl sglang`."""
 
+from pathlib import Path
+
 from impl import Exemption
 from impl.sglang.exemptions import exemptions_of
 from impl.sglang.pools import Pools
@@ -10,6 +12,9 @@ from impl.sglang.support import unsupported
 from impl.sglang.world import World
 from spec.laws.base import DraftResolution
 from spec.model import PoolSizes, Refusal, Scenario, active_draft
+
+KNOWN = Path(__file__).parent / "known"
+"""One file a release; their faults are told in `faults.toml`."""
 
 
 class SGLang:
@@ -36,6 +41,10 @@ class SGLang:
     def exemptions(self) -> tuple[Exemption, ...]:
         """What is not judged of this release, from `exempt.toml`."""
         return exemptions_of(self.world.release)
+
+    def known_failures(self) -> Path:
+        """The failures that are expected of this release."""
+        return KNOWN / f"{self.world.release.version}.toml"
 
     def supports(self, scenario: Scenario) -> str | None:
         """None, or why this release cannot be asked this on a CPU."""
