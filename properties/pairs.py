@@ -5,15 +5,17 @@ of the pools it builds for them.
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from impl import PATH_VARIABLE, Implementation, UnknownImplementation, WrongAdapter, load
+import pytest
+
+from impl import Implementation
 from properties.cells import cell_of
 from properties.corpus import pair_scenario, runs_on
 from properties.judge import UnlistedAnswer, Unsupported, listed_answer, told
+from properties.options import loaded
 from properties.show import table
 from spec import catalog
 from spec.laws.allocation import NOTHING
@@ -126,13 +128,11 @@ def pair_table(figures: list[PairFigures]) -> str:
 def chosen_implementation(arguments: argparse.Namespace) -> Implementation:
     """The implementation of `--kv-impl` and `--kv-impl-path`; one that cannot be loaded ends the program with exit code
     4, as it does a run of the laws."""
-    if arguments.kv_impl_path is not None:
-        os.environ[PATH_VARIABLE] = arguments.kv_impl_path
     try:
-        return load(arguments.kv_impl)
-    except (UnknownImplementation, WrongAdapter) as error:
-        print(f"--kv-impl: {error}", file=sys.stderr)
-        raise SystemExit(4) from error
+        return loaded(arguments.kv_impl, arguments.kv_impl_path)
+    except pytest.UsageError as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(pytest.ExitCode.USAGE_ERROR) from error
 
 
 def parser_of(description: str | None) -> argparse.ArgumentParser:
