@@ -9,9 +9,10 @@ SGLANG_VENV := .venv-sglang
 SGLANG_PYTHON := $(SGLANG_VENV)/bin/python
 SGLANG_READY := $(SGLANG_VENV)/.ready
 RELEASES := $(SGLANG_VENV)/releases
+SGLANG_ALL := 0.5.14 0.5.15 0.5.16 0.5.17 0.5.18 0.5.19 0.5.20 0.5.21 0.5.22 0.5.23
 
 .DEFAULT_GOAL := help
-.PHONY: help properties gate gate-selftest test bench clean
+.PHONY: help properties gate gate-selftest matrix test bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
@@ -28,6 +29,9 @@ gate: $(GATE_READY)  ## judge a released SGLang, or a checkout: make gate SGLANG
 
 gate-selftest: $(RELEASES)/$(SGLANG)/.ready  ## does the gate see a wrong price, and a release it does not know?
 	KV_IMPL_PATH=$(RELEASES)/$(SGLANG) $(SGLANG_PYTHON) -m pytest tests/check_gate.py $(ARGS)
+
+matrix: $(SGLANG_ALL:%=$(RELEASES)/%/.ready)  ## judge all ten releases and write impl/sglang/FINDINGS.md
+	$(SGLANG_PYTHON) -m properties.matrix $(RELEASES) $(SGLANG_VENV)/matrix $(ARGS)
 
 test: $(READY)  ## the suite's own tests with their coverage, lint, format and types
 	$(PYTHON) -m ruff check .
