@@ -89,7 +89,7 @@ def test_what_a_release_knows_it_keeps_knowing() -> None:
     for before, after in zip(rows, rows[1:], strict=False):
         assert before.algorithms <= after.algorithms and before.dtypes <= after.dtypes
         assert set(before.namespaces) <= set(after.namespaces)
-        for name in ("has_minimax_sparse", "has_dcp_sizing", "index_under_dcp", "draft_dtype_flag"):
+        for name in ("has_minimax_sparse", "has_dcp_sizing", "heads_under_dcp", "index_under_dcp", "draft_dtype_flag"):
             assert getattr(before, name) <= getattr(after, name)
 
 
@@ -196,6 +196,7 @@ REACHED = {
     "DRAFT_WORKER": [(replace(PLAIN, is_draft_worker=True), LAST)],
     "WHOLE_READINGS": [(replace(PLAIN, budget=WHOLE), LAST)],
     "NO_DCP": [(replace(PLAIN, deployment=DCP), RELEASES["0.5.16"])],
+    "NO_HEADS_UNDER_DCP": [(replace(PLAIN, deployment=DCP), RELEASES["0.5.17"])],
     "NO_INDEX_UNDER_DCP": [
         (aimed_at(sparse(LATENT), deployment=DCP), RELEASES["0.5.21"]),
         (aimed_at(sparse(HEADS), deployment=DCP), LAST),
@@ -241,7 +242,9 @@ def test_every_written_reason_is_reached() -> None:
     ("scenario", "version"),
     [
         (PLAIN, "0.5.14"),
-        (replace(PLAIN, deployment=DCP), "0.5.17"),
+        (replace(PLAIN, deployment=DCP), "0.5.18"),
+        (aimed_at(AttentionShape((FULL,), Heads(1, 8, 8)), deployment=DCP), "0.5.17"),
+        (aimed_at(AttentionShape((FULL,), LATENT), deployment=DCP), "0.5.17"),
         (aimed_at(sparse(LATENT), deployment=DCP), "0.5.22"),
         (aimed_at(sparse(HEADS)), "0.5.15"),
         (drafted(DSPARK), "0.5.16"),

@@ -41,6 +41,8 @@ class Release:
     has_minimax_sparse: bool = True
     has_dcp_sizing: bool = False
     """Decode context parallelism is sized for (0.5.17); before it exists on HIP only, or not at all."""
+    heads_under_dcp: bool = False
+    """Under DCP a rank holds every KV head of its group (0.5.18); before, a share of them. `model_config.py`."""
     index_under_dcp: bool = False
     """A sparse MLA pool keeps its index whole on every DCP rank, and prices it so (0.5.22). `memory_pool.py`."""
     draft_on_last_stage_only: bool = False
@@ -70,6 +72,7 @@ R18 = replace(
     draft_resolver_takes=("server_args",),
     draft_bytes_on="spec_aux_config",
     draft_dtype_flag=True,
+    heads_under_dcp=True,
 )
 R19 = replace(
     R18,

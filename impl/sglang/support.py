@@ -2,6 +2,7 @@
 
 from impl.sglang.releases import Release
 from spec.budget import least_reading
+from spec.layers import attn_tp_size, heads_per_rank, target_head_ranks
 from spec.model import (
     DFLASH_FAMILY,
     EAGLE,
@@ -18,6 +19,7 @@ from spec.model import (
 DRAFT_WORKER = "a draft worker takes the target's sizes and makes none of its own"
 WHOLE_READINGS = "a release computes readings in float GiB: where the exact bytes are a whole number it may lose one"
 NO_DCP = "this release does not size for decode context parallelism on CUDA"
+NO_HEADS_UNDER_DCP = "this release does not keep every KV head of a DCP group on each rank: the spec's rows differ"
 NO_INDEX_UNDER_DCP = (
     "this release does not keep the index of this model whole on every DCP rank: the spec's rows differ"
 )
@@ -78,6 +80,8 @@ def unsupported_target(scenario: Scenario, release: Release) -> str | None:
         return NO_DTYPE
     if shape.kv_checkpoint_dtype not in (None, "fp8_e4m3"):
         return CHECKPOINT_DTYPE
+    if splits_heads_under_dcp(scenario) and not release.heads_under_dcp:
+        return NO_HEADS_UNDER_DCP
     under_dcp = shape.index is not None and scenario.deployment.attn_dcp_size > 1
     if under_dcp and (isinstance(shape.full, Heads) or not release.index_under_dcp):
         return NO_INDEX_UNDER_DCP
@@ -89,6 +93,15 @@ def unsupported_target(scenario: Scenario, release: Release) -> str | None:
         if LINEAR in shape.layers:
             return SPARSE_HEADS_LINEAR
     return None
+
+
+def splits_heads_under_dcp(scenario: Scenario) -> bool:
+    """Whether the target's heads on a rank depend on DCP."""
+    full, deployment = scenario.target.full, scenario.deployment
+    if not isinstance(full, Heads):
+        return False
+    group, ranks = target_head_ranks(deployment), attn_tp_size(deployment)
+    return heads_per_rank(full.num_kv_heads, group) != heads_per_rank(full.num_kv_heads, ranks)
 
 
 def unsupported_draft(scenario: Scenario, release: Release) -> str | None:
