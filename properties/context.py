@@ -10,7 +10,7 @@ from pathlib import Path
 from impl import Exemption, Implementation
 from properties.case_files import scenario_text
 from properties.cells import CELLS, Cell
-from properties.corpus import PROFILES, corpus_of
+from properties.corpus import PROFILES, supported_corpus
 from properties.judge import Finding, Tally, Unsupported, judge_cell, verdict
 from properties.known import KnownFailures
 from properties.summary import Fixed, Found, Result, Summary
@@ -80,8 +80,16 @@ class Context:
     def corpus(self, cell: Cell) -> tuple[Scenario, ...]:
         """The cell's corpus; tests run cell by cell, so the last one is all that is kept."""
         if self._corpus is None or self._corpus[0] != cell:
-            self._corpus = (cell, corpus_of(cell, self.draws_per_cell, self.seed))
+            corpus = supported_corpus(cell, self.draws_per_cell, self.seed, self.supports)
+            self._corpus = (cell, corpus)
         return self._corpus[1]
+
+    def supports(self, scenario: Scenario) -> bool:
+        """Whether the implementation says that it can judge a scenario. What it raises instead is a law's finding."""
+        try:
+            return self.implementation.supports(scenario) is None
+        except Exception:
+            return True
 
     def asked_cells(self, law: Law) -> list[Cell]:
         """The cells in which this run asks for a law, exempt ones too."""

@@ -6,7 +6,7 @@ failure only (`properties/judge.py`).
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -25,6 +25,12 @@ from spec.units import GiB
 CATALOG_TP_SIZES = (1, 2, 4, 8)
 CATALOG_BUDGET_BYTES = 40 * GiB
 """What an 80 GiB card has left, more or less, beside the weights of a mid-size model."""
+
+
+MORE_ROUNDS = 4
+"""How often more is drawn for an implementation that supports little of a cell."""
+NEXT_ROUND = 2**32
+"""Between the seeds of two rounds: above those of cells and runs."""
 
 
 @dataclass(frozen=True)
@@ -142,3 +148,21 @@ def drawn_scenarios(cell: Cell, draws: int, run_seed: int) -> list[Scenario]:
 def corpus_of(cell: Cell, draws: int, run_seed: int) -> tuple[Scenario, ...]:
     """The distinct scenarios of one cell, its catalog examples first."""
     return tuple(dict.fromkeys((*CATALOG[cell], *drawn_scenarios(cell, draws, run_seed))))
+
+
+def supported_corpus(
+    cell: Cell, draws: int, run_seed: int, supports: Callable[[Scenario], bool]
+) -> tuple[Scenario, ...]:
+    """The corpus for an implementation that cannot judge everything: where it supports less than three quarters of
+    what was drawn, as many are drawn again, a few times, and those it supports are added, so that its laws have something to
+    judge. One that supports everything has the corpus alone."""
+    corpus = corpus_of(cell, draws, run_seed)
+    supported = sum(map(supports, corpus))
+    for again in range(1, MORE_ROUNDS + 1):
+        if 4 * supported >= 3 * draws:
+            break
+        more = filter(supports, drawn_scenarios(cell, draws, run_seed + again * NEXT_ROUND))
+        longer = tuple(dict.fromkeys((*corpus, *more)))
+        supported += len(longer) - len(corpus)
+        corpus = longer
+    return corpus

@@ -10,7 +10,7 @@ from hypothesis.internal.constants_ast import Constants
 
 from properties import corpus as corpus_module
 from properties.cells import CELLS, DEPLOYMENTS, cell_of
-from properties.corpus import CATALOG, PROFILES, catalog_scenarios, corpus_of, drawn_scenarios
+from properties.corpus import CATALOG, PROFILES, catalog_scenarios, corpus_of, drawn_scenarios, supported_corpus
 from properties.strategies import SCENARIOS
 from spec import catalog
 from spec.dtypes import FP4_DTYPES, KV_CACHE_DTYPES, draft_kv_dtype, target_kv_dtype
@@ -221,3 +221,14 @@ def test_draws_do_not_hang_on_constants_in_the_code(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(corpus_module, "no_constants_of_ours", nullcontext)
         assert drawn_scenarios(cell, 40, 0) != before
+
+
+def test_more_is_drawn_for_an_implementation_that_supports_little():
+    """Of even page sizes alone: the corpus as it is, then what else is supported; half of it or more is no reason."""
+    cell = CELLS[0]
+    corpus = corpus_of(cell, 26, 0)
+    assert supported_corpus(cell, 26, 0, lambda scenario: True) == corpus
+    picky = supported_corpus(cell, 26, 0, lambda scenario: scenario.page_size == 128)
+    assert picky[: len(corpus)] == corpus
+    assert picky[len(corpus) :] and all(scenario.page_size == 128 for scenario in picky[len(corpus) :])
+    assert picky == supported_corpus(cell, 26, 0, lambda scenario: scenario.page_size == 128)
