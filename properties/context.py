@@ -10,7 +10,7 @@ from pathlib import Path
 from impl import Exemption, Implementation
 from properties.case_files import scenario_text
 from properties.cells import CELLS, Cell
-from properties.corpus import PROFILES, supported_corpus
+from properties.corpus import LAST_ROUND, MORE_ROUNDS, PROFILES, supported_corpus, supported_round
 from properties.judge import Finding, Tally, Unsupported, judge_cell, verdict
 from properties.known import KnownFailures
 from properties.summary import Fixed, Found, Result, Summary
@@ -66,6 +66,7 @@ class Context:
     tests: int = 0
     finished: int = 0
     _corpus: tuple[Cell, tuple[Scenario, ...]] | None = None
+    _rounds: tuple[Cell | None, dict[int, list[Scenario]]] = field(default_factory=lambda: (None, {}))
 
     @cached_property
     def exemptions(self) -> tuple[Exemption, ...]:
@@ -83,6 +84,16 @@ class Context:
             corpus = supported_corpus(cell, self.draws_per_cell, self.seed, self.supports)
             self._corpus = (cell, corpus)
         return self._corpus[1]
+
+    def round(self, cell: Cell, again: int) -> list[Scenario]:
+        """What is drawn beyond the cell's corpus, kept for the next law."""
+        if self._rounds[0] != cell:
+            self._rounds = (cell, {})
+        rounds = self._rounds[1]
+        if again not in rounds:
+            drawn = supported_round(cell, self.draws_per_cell, self.seed, self.supports, again)
+            rounds[again] = [scenario for scenario in drawn if scenario not in self.corpus(cell)]
+        return rounds[again]
 
     def supports(self, scenario: Scenario) -> bool:
         """Whether the implementation says that it can judge a scenario. What it raises instead is a law's finding."""
@@ -123,6 +134,8 @@ class Context:
         """The law's result in one cell: its pinned cases first, then the corpus."""
         pinned, fixed = self.judge_pinned(law, cell)
         tally, drawn = judge_cell(law, cell, self.implementation, self.corpus(cell))
+        if not (tally.judged or drawn) and 0 < tally.unsupported.total() < tally.scenarios:
+            tally, drawn = self.judge_more(law, cell, tally)
         findings: dict[str, Finding] = {}
         for finding in (*pinned, *drawn):
             findings.setdefault(finding.broken.term, finding)
@@ -137,6 +150,16 @@ class Context:
             fixed=tuple(fixed),
             nothing="" if tally.judged or findings else nothing_judged_text(law, cell, tally),
         )
+
+    def judge_more(self, law: Law, cell: Cell, tally: Tally) -> tuple[Tally, tuple[Finding, ...]]:
+        """Goes on, where the implementation supports too little of a cell, until the law has judged something."""
+        drawn: tuple[Finding, ...] = ()
+        for again in range(MORE_ROUNDS + 1, LAST_ROUND + 1):
+            if tally.judged or drawn:
+                break
+            counts, drawn = judge_cell(law, cell, self.implementation, self.round(cell, again))
+            tally = tally + counts
+        return tally, drawn
 
     def judge_pinned(self, law: Law, cell: Cell) -> tuple[list[Finding], list[Fixed]]:
         """What the known failures with a case in this cell still show, and the entries that do not fail as they say."""

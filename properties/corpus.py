@@ -29,6 +29,8 @@ CATALOG_BUDGET_BYTES = 40 * GiB
 
 MORE_ROUNDS = 4
 """How often more is drawn for an implementation that supports little of a cell."""
+LAST_ROUND = 12
+"""How often, where a law has judged nothing yet."""
 NEXT_ROUND = 2**32
 """Between the seeds of two rounds: above those of cells and runs."""
 
@@ -150,19 +152,25 @@ def corpus_of(cell: Cell, draws: int, run_seed: int) -> tuple[Scenario, ...]:
     return tuple(dict.fromkeys((*CATALOG[cell], *drawn_scenarios(cell, draws, run_seed))))
 
 
+def supported_round(
+    cell: Cell, draws: int, run_seed: int, supports: Callable[[Scenario], bool], again: int
+) -> list[Scenario]:
+    """What an implementation supports of as many scenarios drawn again."""
+    return list(filter(supports, drawn_scenarios(cell, draws, run_seed + again * NEXT_ROUND)))
+
+
 def supported_corpus(
     cell: Cell, draws: int, run_seed: int, supports: Callable[[Scenario], bool]
 ) -> tuple[Scenario, ...]:
     """The corpus for an implementation that cannot judge everything: where it supports less than three quarters of
-    what was drawn, as many are drawn again, a few times, and those it supports are added, so that its laws have something to
-    judge. One that supports everything has the corpus alone."""
+    what was drawn, as many are drawn again, a few times, and those it supports are added, so that its laws have
+    something to judge. One that supports everything has the corpus alone."""
     corpus = corpus_of(cell, draws, run_seed)
     supported = sum(map(supports, corpus))
     for again in range(1, MORE_ROUNDS + 1):
         if 4 * supported >= 3 * draws:
             break
-        more = filter(supports, drawn_scenarios(cell, draws, run_seed + again * NEXT_ROUND))
-        longer = tuple(dict.fromkeys((*corpus, *more)))
+        longer = tuple(dict.fromkeys((*corpus, *supported_round(cell, draws, run_seed, supports, again))))
         supported += len(longer) - len(corpus)
         corpus = longer
     return corpus

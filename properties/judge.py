@@ -52,6 +52,15 @@ class Tally:
     refused: int
     unsupported: Counter[str]
 
+    def __add__(self, other: "Tally") -> "Tally":
+        """Both together."""
+        return Tally(
+            self.scenarios + other.scenarios,
+            self.judged + other.judged,
+            self.refused + other.refused,
+            self.unsupported + other.unsupported,
+        )
+
 
 def told(implementation: Implementation, method: str, scenario: Scenario, *more: Any) -> Any:
     """What one method of the implementation says of a scenario. Anything it raises is a finding."""

@@ -112,7 +112,7 @@ class Summary:
         self.refused[key] += result.refused
         self.broken[key] += result.verdict in (BROKEN, UNSUPPORTED)
         self.known[key] += result.verdict == KNOWN
-        self.scenarios[result.cell] = result.scenarios
+        self.scenarios[result.cell] = max(result.scenarios, self.scenarios.get(result.cell, 0))
         self.unsupported.update(result.unsupported)
 
     def in_order(self) -> list[Result]:
