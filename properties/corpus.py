@@ -29,7 +29,7 @@ CATALOG_BUDGET_BYTES = 40 * GiB
 
 MORE_ROUNDS = 4
 """How often more is drawn for an implementation that supports little of a cell."""
-LAST_ROUND = 12
+LAST_ROUND = 40
 """How often, where a law has judged nothing yet."""
 NEXT_ROUND = 2**32
 """Between the seeds of two rounds: above those of cells and runs."""

@@ -13,6 +13,7 @@ from spec.model import (
     EAGLE,
     FULL,
     LINEAR,
+    MTP,
     STANDALONE,
     SWA,
     AttentionShape,
@@ -80,6 +81,7 @@ REACHED = {
     "DRAFT_STAGE_EVERY": [(on_two_stages(drafted(EAGLE), every=False), RELEASES["0.5.18"])],
     "LATENT_FAMILY_DRAFT": [(drafted(DFLASH, AttentionShape((FULL,), LATENT)), RELEASES["0.5.18"])],
     "TWO_GEOMETRY_DRAFT": [(drafted(DFLASH, TWO_GEOMETRIES), LAST)],
+    "NO_BANDED_DRAFT": [(drafted(MTP, BANDED, swa_at_full_rows=True), RELEASES["0.5.15"])],
     "BANDED_DRAFT": [(drafted(EAGLE, BANDED, swa_at_full_rows=True), LAST)],
     "LINEAR_DRAFT": [(drafted(STANDALONE, AttentionShape((FULL, LINEAR), HEADS)), LAST)],
 }

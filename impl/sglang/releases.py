@@ -39,6 +39,8 @@ class Release:
     dtype_names: tuple[tuple[str, str], ...] = ()
     """Spec name of a KV dtype and the release's, where they differ."""
     has_minimax_sparse: bool = True
+    has_banded_drafts: bool = False
+    """Window layers of a multi-layer EAGLE draft can sit at full capacity (Inkling, 0.5.16)."""
     has_dcp_sizing: bool = False
     """Decode context parallelism is sized for (0.5.17); before it exists on HIP only, or not at all."""
     heads_under_dcp: bool = False
@@ -60,6 +62,7 @@ R16 = replace(
     takes_configurator=True,
     cuts_layers="adjust_hybrid_swa_layer_ids",
     dtype_resolver="mem_cache.kv_cache_dtype:configure_kv_cache_dtype",
+    has_banded_drafts=True,
     algorithms=R15.algorithms | {"DSPARK"},
     dtypes=R15.dtypes | {"mxfp8", "nvfp4"},
     dtype_names=(),

@@ -7,6 +7,7 @@ from spec.model import (
     DFLASH_FAMILY,
     EAGLE,
     LINEAR,
+    MTP,
     STANDALONE,
     SWA,
     Heads,
@@ -35,6 +36,7 @@ DRAFT_STAGE_LAST = "this release hosts the draft on the last pipeline stage"
 DRAFT_STAGE_EVERY = "this release hosts the draft on every pipeline stage"
 LATENT_FAMILY_DRAFT = "a DFLASH-family draft is priced by head fields, which the spec's latent does not carry"
 TWO_GEOMETRY_DRAFT = "a DFLASH-family draft has one row geometry: its pool knows no window layers"
+NO_BANDED_DRAFT = "this release knows no draft whose window layers sit at full capacity"
 BANDED_DRAFT = "only the runners of multi-layer EAGLE can sit at full capacity with window layers"
 LINEAR_DRAFT = "a STANDALONE draft with recurrent layers has one KV layer in this release, whatever its config says"
 
@@ -118,8 +120,11 @@ def unsupported_draft(scenario: Scenario, release: Release) -> str | None:
             return DRAFT_DTYPE_CHOICES
     if draft.shape.kv_checkpoint_dtype not in (None, "fp8_e4m3"):
         return CHECKPOINT_DTYPE
-    if draft.swa_at_full_rows and SWA in draft.shape.layers and scenario.speculative_algorithm in (EAGLE, STANDALONE):
-        return BANDED_DRAFT
+    if draft.swa_at_full_rows and SWA in draft.shape.layers:
+        if scenario.speculative_algorithm in (EAGLE, STANDALONE):
+            return BANDED_DRAFT
+        if scenario.speculative_algorithm == MTP and not release.has_banded_drafts:
+            return NO_BANDED_DRAFT
     if scenario.speculative_algorithm == STANDALONE and LINEAR in draft.shape.layers:
         return LINEAR_DRAFT
     if scenario.speculative_algorithm in DFLASH_FAMILY:
