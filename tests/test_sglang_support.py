@@ -66,6 +66,7 @@ REACHED = {
         (aimed_at(sparse(LATENT), deployment=DCP), RELEASES["0.5.21"]),
         (aimed_at(sparse(HEADS), deployment=DCP), LAST),
     ],
+    "SCALED_TILELANG": [(aimed_at(sparse(LATENT), attention_backend="tilelang"), RELEASES["0.5.21"])],
     "NO_ALGORITHM": [(drafted(DSPARK), RELEASES["0.5.15"])],
     "NO_DTYPE": [(replace(PLAIN, kv_cache_dtype="mxfp8"), RELEASES["0.5.15"])],
     "DRAFT_DTYPE_CHOICES": [(drafted(EAGLE, kv_cache_dtype="mxfp8"), LAST)],

@@ -47,6 +47,8 @@ class Release:
     """Under DCP a rank holds every KV head of its group (0.5.18); before, a share of them. `model_config.py`."""
     index_under_dcp: bool = False
     """A sparse MLA pool keeps its index whole on every DCP rank, and prices it so (0.5.22). `memory_pool.py`."""
+    scales_tilelang: bool = False
+    """Sparse MLA rows in fp8_e4m3 carry scales for tilelang too (0.5.20, 0.5.21). `kv_cache_configurator.py`."""
     draft_on_last_stage_only: bool = False
     """The draft worker is hosted by the last pipeline stage (0.5.19); before, by every one. `eagle_worker_v2.py`."""
     unknown: bool = False
@@ -84,9 +86,9 @@ R19 = replace(
     draft_resolver_takes=(),
     draft_on_last_stage_only=True,
 )
-R20 = replace(R19, version="0.5.20")
+R20 = replace(R19, version="0.5.20", scales_tilelang=True)
 R21 = replace(R20, version="0.5.21", cuts_layers="_resolve_local_hybrid_swa_layer_ids")
-R22 = replace(R21, version="0.5.22", index_under_dcp=True)
+R22 = replace(R21, version="0.5.22", index_under_dcp=True, scales_tilelang=False)
 R23 = replace(
     R22,
     version="0.5.23",

@@ -24,6 +24,7 @@ NO_HEADS_UNDER_DCP = "this release does not keep every KV head of a DCP group on
 NO_INDEX_UNDER_DCP = (
     "this release does not keep the index of this model whole on every DCP rank: the spec's rows differ"
 )
+SCALED_TILELANG = "this release scales the sparse rows of tilelang, in price and pool alike: the spec's are raw"
 NO_ALGORITHM = "this release does not know the algorithm"
 NO_DTYPE = "this release does not know the KV dtype"
 NO_DRAFT_DTYPE = "this release has no --speculative-draft-kv-cache-dtype"
@@ -84,6 +85,8 @@ def unsupported_target(scenario: Scenario, release: Release) -> str | None:
         return CHECKPOINT_DTYPE
     if splits_heads_under_dcp(scenario) and not release.heads_under_dcp:
         return NO_HEADS_UNDER_DCP
+    if shape.index is not None and scenario.attention_backend == "tilelang" and release.scales_tilelang:
+        return SCALED_TILELANG
     under_dcp = shape.index is not None and scenario.deployment.attn_dcp_size > 1
     if under_dcp and (isinstance(shape.full, Heads) or not release.index_under_dcp):
         return NO_INDEX_UNDER_DCP
