@@ -12,13 +12,16 @@ RELEASES := $(SGLANG_VENV)/releases
 SGLANG_ALL := 0.5.14 0.5.15 0.5.16 0.5.17 0.5.18 0.5.19 0.5.20 0.5.21 0.5.22 0.5.23
 
 .DEFAULT_GOAL := help
-.PHONY: help properties gate gate-selftest matrix test bench clean
+.PHONY: help properties model gate gate-selftest matrix test bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
 
 properties: $(READY)  ## judge every law in every cell: the main job
 	$(PYTHON) -m pytest properties -n auto --dist loadgroup $(ARGS)
+
+model: $(READY)  ## explore every order of the start-up, and tell the historical faults
+	$(PYTHON) -m spec.startup
 
 # Two workers: each imports SGLang, which takes 1.4 GB. CHECKOUT is a folder that holds sglang/, in place of a release.
 GATE_PATH = $(or $(CHECKOUT),$(RELEASES)/$(SGLANG))

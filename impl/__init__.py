@@ -2,7 +2,7 @@
 
 An implementation answers for one `Scenario` at a time. It returns `PoolSizes` or a `Refusal`; anything it raises is a
 finding. `spec` and `configurator` are built in, `sglang` needs an environment that SGLang can be imported in. The last
-three methods are optional: the laws that need them say n/a of an implementation without them. An implementation may
+four methods are optional: the laws that need them say n/a of an implementation without them. An implementation may
 also have `path`, where it was imported from, `exemptions()`, the verdicts nobody can ask of it, and `known_failures()`,
 the `Path` of the file of failures that are expected of it (it need not be there yet), or None.
 """
@@ -13,6 +13,18 @@ from typing import NamedTuple, Protocol, cast
 
 from spec.laws.base import DraftResolution
 from spec.model import PoolSizes, Refusal, Scenario
+from spec.startup.system import State, Step
+from spec.startup.world import World
+
+
+class StartUp(Protocol):
+    """A start-up that can be asked step by step, in any order."""
+
+    def ask(self, rank: int, step: Step) -> Refusal | None:
+        """Ask one rank for one step; None when it is taken, or was before."""
+
+    def state(self) -> State:
+        """What every rank has done."""
 
 
 class Implementation(Protocol):
@@ -36,6 +48,9 @@ class Implementation(Protocol):
 
     def allocated_bytes(self, scenario: Scenario, sizes: PoolSizes) -> tuple[int, ...]:
         """Bytes that the pools this implementation really builds for `sizes` take, on one rank of each stage."""
+
+    def start_up(self, world: World) -> StartUp:
+        """A start-up of all ranks of a world, to be asked step by step."""
 
 
 REGISTRY = {

@@ -63,7 +63,7 @@ class Ledger:
 
     @contextmanager
     def charging(self, name: str) -> Iterator[None]:
-        """What is made inside is charged to a name nobody holds yet: all of it, or, when anything is raised, nothing."""
+        """What is made inside is charged to a name that nobody holds yet; where anything is raised, nothing is."""
         try:
             with Charging(self, name):
                 yield

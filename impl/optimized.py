@@ -1,15 +1,18 @@
 """The optimized implementation behind the interface: `--kv-impl configurator`.
 
-Sizing is `impl/configurator.py`, the draft at start-up `impl/resolve.py`, allocation `impl/torch_pools.py`.
+Sizing is `impl/configurator.py`, the draft at start-up `impl/resolve.py`, allocation `impl/torch_pools.py`, the whole
+start-up `impl/startup.py`.
 """
 
 from impl.configurator import create_memory_pool_configurator
 from impl.configurator_prices import stage_budgets
 from impl.resolve import resolve_draft
+from impl.startup import StartUp
 from impl.torch_pools import allocated_bytes
 from spec.advice import advised
 from spec.laws.base import DraftResolution
 from spec.model import PoolSizes, Refusal, Refused, Scenario
+from spec.startup.world import World
 
 
 class Configurator:
@@ -54,3 +57,7 @@ class Configurator:
     def allocated_bytes(self, scenario: Scenario, sizes: PoolSizes) -> tuple[int, ...]:
         """Bytes of the tensors of all pools, on one rank of each pipeline stage."""
         return allocated_bytes(scenario, sizes)
+
+    def start_up(self, world: World) -> StartUp:
+        """A start-up over tensors on `meta`, sized by this configurator."""
+        return StartUp(world, self.size_pools)

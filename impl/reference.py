@@ -1,10 +1,12 @@
 """The spec itself behind the implementation interface, so that the laws can judge it too."""
 
 from impl.resolve import resolve_draft
+from impl.startup import StartUp
 from impl.torch_pools import allocated_bytes
 from spec.laws.base import DraftResolution
 from spec.model import PoolSizes, Refusal, Scenario
 from spec.pools import size_pools, size_pools_from_max_tokens
+from spec.startup.world import World
 
 
 class Reference:
@@ -32,3 +34,7 @@ class Reference:
     def allocated_bytes(self, scenario: Scenario, sizes: PoolSizes) -> tuple[int, ...]:
         """Nor has it tensors: those of `impl/torch_pools.py`."""
         return allocated_bytes(scenario, sizes)
+
+    def start_up(self, world: World) -> StartUp:
+        """Its transition system is judged as it is; this one runs over tensors on `meta`, sized by the spec."""
+        return StartUp(world, size_pools)

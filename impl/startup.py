@@ -1,8 +1,8 @@
 """A start-up over real tensors: a scheduler a rank, its target and draft workers, and the ledger of its device.
 
-Names are SGLang's (`managers/scheduler.py`). Weights, pools, request tables and graphs are torch tensors on `meta` (real
-sizes) or `cpu` (small ones). Every method may be called at any time: what is done is not done again, what cannot be
-done yet is refused, and neither that nor a lack of memory leaves anything behind.
+Names are SGLang's (`managers/scheduler.py`). Weights, pools, request tables and graphs are torch tensors on `meta`
+(real sizes) or `cpu` (small ones). Every method may be called at any time: what is done is not done again, what cannot
+be done yet is refused, and neither that nor a lack of memory leaves anything behind.
 """
 
 from collections.abc import Callable, Iterator
@@ -51,8 +51,8 @@ class Scheduler:
     def runners(self) -> Iterator[tuple[TpModelWorker, ModelRunner]]:
         """Every runner with its worker, the target's first."""
         for worker in (self.tp_worker, self.draft_worker):
-            for runner in worker.runners if worker is not None else ():
-                yield worker, runner
+            if worker is not None:
+                yield from ((worker, runner) for runner in worker.runners)
 
     def found(self, owner: str) -> tuple[TpModelWorker, ModelRunner]:
         """The runner of an owner, and its worker."""

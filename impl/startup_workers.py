@@ -139,9 +139,7 @@ class TpModelWorker:
         draft = self.scenario.draft if self.scenario.speculative_algorithm is not None else None
         tokens = self.scenario.context_len + EXTRA_CONTEXT_LEN + (draft.num_draft_tokens if draft is not None else 0)
         with self.ledger.charging("request table"):
-            return torch.empty(
-                (sizes.max_running_requests + 1, tokens), dtype=torch.int32, device=self.ledger.device
-            )
+            return torch.empty((sizes.max_running_requests + 1, tokens), dtype=torch.int32, device=self.ledger.device)
 
     def reads(self, runner: ModelRunner, target: "TpModelWorker") -> tuple[ModelRunner, ...]:
         """The runners whose pools the backend of one runner reads."""

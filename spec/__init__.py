@@ -35,6 +35,10 @@ each imports only those above it.
 | longest request | `pools.request_length` | `mem_cache/kv_cache_configurator.py` |
 | the fraction that would start | `advice.smallest_starting_fraction` | `MemoryPoolConfig`'s message |
 | bytes really allocated | `accounting.sold_bytes`, `accounting.spare_bytes` | `memory_pool.py` |
+| what waits for what at start-up | `startup.protocols.GUARDS` | `managers/scheduler.py: init_model_worker` |
+| what a start-up step does to a rank | `startup.system.ACTIONS` | `managers/tp_worker.py: alloc_memory_pool` |
+| what a rank reads as free | `startup.world.reading` | `kv_cache_configurator.py: _profile_available_bytes` |
+| bytes of the request table | `startup.world.request_table_bytes` | `mem_cache/memory_pool.py: ReqToTokenPool` |
 | config.json to geometry | `shapes.shape_from_config`, `draft_shapes.draft_from_config` | `configs/model_config.py` |
 | draft depth | `draft_shapes.draft_depth` | `configs/model_config.py`, `speculative/` |
 """
@@ -71,5 +75,16 @@ READING_ORDER = (
     "spec.laws.allocation",
     "spec.laws.answers",
     "spec.laws",
+    "spec.startup",
+    "spec.startup.protocols",
+    "spec.startup.world",
+    "spec.startup.system",
+    "spec.startup.explorer",
+    "spec.laws.startup",
+    "spec.startup.worlds",
+    "spec.startup.verdicts",
+    "spec.startup.story",
+    "spec.startup.checks",
+    "spec.startup.__main__",
 )
 """A file imports only files above it."""

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import spec
 from spec.laws import LAWS
+from spec.laws.startup import START_UP_LAWS
+from spec.model import ALGORITHMS, FROZEN_KV_MTP
 from spec.pools import RowBytes
 
 ROOT = Path(__file__).parent.parent
@@ -21,6 +23,13 @@ WHERE = {
     ("capped-*",): ("capped",),
 }
 """How the table words the cells a law claims."""
+
+WHERE_STARTING = {
+    "start-up": (None, *ALGORITHMS),
+    "start-up with a draft": ALGORITHMS,
+    "frozen-KV MTP": (FROZEN_KV_MTP,),
+}
+"""How it words the algorithms whose protocols a start-up law claims."""
 
 
 def test_the_examples_of_the_readme_run():
@@ -42,10 +51,17 @@ def test_the_numbers_in_the_readmes_prose_are_those_of_the_examples():
 def test_the_readme_lists_every_law():
     """Id, where it is judged, sentence; in order."""
     rows = re.findall(r"^\| ([A-Z]\d) \| (.+?) \| (.+) \|$", README, flags=re.MULTILINE)
-    assert [(law_id, sentence) for law_id, _, sentence in rows] == [(law.id, law.sentence) for law in LAWS]
-    for (_, where, _), law in zip(rows, LAWS, strict=True):
+    laws = (*LAWS, *START_UP_LAWS)
+    assert [(law_id, sentence) for law_id, _, sentence in rows] == [(law.id, law.sentence) for law in laws]
+    for (_, where, _), law in zip(rows[: len(LAWS)], LAWS, strict=True):
         assert where in WHERE[law.cells]
         assert (where == "all but the spec itself") == (not law.judges_reference)
+
+
+def test_the_readme_says_which_protocols_a_start_up_law_claims():
+    """By the algorithms that run them."""
+    rows = re.findall(r"^\| (S\d) \| (.+?) \| .+ \|$", README, flags=re.MULTILINE)
+    assert [WHERE_STARTING[where] for _, where in rows] == [law.algorithms for law in START_UP_LAWS]
 
 
 def test_the_table_of_formulas_names_functions_that_exist():

@@ -13,6 +13,7 @@ import pytest
 
 from spec import READING_ORDER
 from spec.laws import LAWS
+from spec.laws.startup import START_UP_LAWS
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("spec", "impl", "properties", "tests")
@@ -153,14 +154,14 @@ def machine_paths(text: str) -> list[str]:
     return MACHINE_PATH.findall(text)
 
 
-def law_tests(text: str) -> list[tuple[str, str, str]]:
-    """Law id, name and docstring of every test with a `law` mark."""
+def law_tests(text: str, mark_name: str = "law") -> list[tuple[str, str, str]]:
+    """Law id, name and docstring of every test with a law's mark."""
     found = []
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.FunctionDef):
             continue
         for mark in node.decorator_list:
-            if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.law":
+            if isinstance(mark, ast.Call) and ast.unparse(mark.func) == f"pytest.mark.{mark_name}":
                 law_id = ast.literal_eval(mark.args[0])
                 found.append((law_id, node.name, " ".join((ast.get_docstring(node) or "").split())))
     return found
@@ -265,6 +266,12 @@ def test_every_law_has_one_test_that_says_its_sentence() -> None:
     found = [law for name in python_files("properties") for law in law_tests(text_of(name))]
     expected = [(law.id, f"test_{law.predicate.__name__}", law.sentence) for law in LAWS]
     assert sorted(found) == sorted(expected)
+
+
+def test_every_start_up_law_has_one_test_that_says_its_sentence() -> None:
+    found = [law for name in python_files("properties") for law in law_tests(text_of(name), "start_up_law")]
+    predicates = [(law, law.of_rank or law.of_end) for law in START_UP_LAWS]
+    assert sorted(found) == [(law.id, f"test_{predicate.__name__}", law.sentence) for law, predicate in predicates]
 
 
 def test_a_law_test_is_read_with_its_sentence() -> None:

@@ -7,11 +7,11 @@ import math
 from dataclasses import replace
 
 from spec.laws.base import HOLDS, NOT_JUDGED, Broken, Verdict, first_difference
-from spec.model import FROZEN_KV_MTP, PoolSizes, Refusal
+from spec.model import ALGORITHMS, FROZEN_KV_MTP, PoolSizes, Refusal
 from spec.startup.explorer import StartUpLaw
 from spec.startup.protocols import TARGET
 from spec.startup.system import RankState, State, System, pool_owners, resident
-from spec.startup.world import all_weight_bytes, draft_owners, owners, reads_pools, static_share
+from spec.startup.world import all_weight_bytes, owners, reads_pools, static_share, weight_bytes
 
 
 def measured_after_every_weight(system: System, rank: int, state: RankState) -> Verdict:
@@ -19,7 +19,10 @@ def measured_after_every_weight(system: System, rank: int, state: RankState) -> 
     if state.measured is None:
         return NOT_JUDGED
     absent = [owner for owner in owners(system.world) if owner not in state.weights]
-    return Broken("weights resident when measured", "all", f"not {', '.join(absent)}") if absent else HOLDS
+    if not absent:
+        return HOLDS
+    to_come = sum(weight_bytes(system.world, owner) for owner in absent)
+    return Broken("weights resident when measured", "all", f"not {', '.join(absent)}", f"{to_come:,} bytes to come")
 
 
 def in_the_order_of_need(system: System, rank: int, state: RankState) -> Verdict:
@@ -66,8 +69,8 @@ def each_exactly_once(system: System, rank: int, state: RankState) -> Verdict:
 def sizes_off(expected: PoolSizes | None, got: PoolSizes | None, where: str) -> Broken | None:
     """The first size in which two ranks or orders differ; None where they agree."""
     if expected is None or got is None:
-        words = ["none" if sizes is None else "resolved" for sizes in (expected, got)]
-        return None if expected == got else Broken("sizes", *words, where)
+        wanted, found = ("none" if sizes is None else "resolved" for sizes in (expected, got))
+        return None if wanted == found else Broken("sizes", wanted, found, where)
     difference = first_difference(expected, got)
     return None if difference is None else replace(difference, where=where)
 
@@ -132,15 +135,18 @@ def every_order_ends_alike(system: System, first: State, end: State) -> Verdict:
     off = sizes_off(first[0].sizes, end[0].sizes, "another order of the same start")
     if off is not None:
         return off
-    words = ["finished" if all(map(system.is_finished, state)) else "not finished" for state in (first, end)]
-    return HOLDS if words[0] == words[1] else Broken("end", *words, "another order of the same start")
+    expected, got = ("finished" if all(map(system.is_finished, state)) else "not finished" for state in (first, end))
+    return HOLDS if expected == got else Broken("end", expected, got, "another order of the same start")
 
+
+ANY_ALGORITHM = (None, *ALGORITHMS)
 
 START_UP_LAWS = (
     StartUpLaw(
         "S1",
         "measured after every weight",
         "Memory is measured after every weight that will be loaded is resident.",
+        ANY_ALGORITHM,
         of_rank=measured_after_every_weight,
     ),
     StartUpLaw(
@@ -148,18 +154,21 @@ START_UP_LAWS = (
         "in the order of need",
         "No pool before sizing, no backend before its pool, no graph before the backends, no worker info before the "
         "pools.",
+        ANY_ALGORITHM,
         of_rank=in_the_order_of_need,
     ),
     StartUpLaw(
         "S3",
         "each exactly once",
         "Each pool and each backend exactly once; asking again changes nothing.",
+        ANY_ALGORITHM,
         of_rank=each_exactly_once,
     ),
     StartUpLaw(
         "S4",
         "the draft gets the target's sizes",
         "The draft gets the target's resolved sizes and shares its allocator.",
+        ALGORITHMS,
         of_rank=the_draft_gets_the_targets_sizes,
     ),
     StartUpLaw(
@@ -167,6 +176,7 @@ START_UP_LAWS = (
         "within the static share",
         "Once there is a pool, resident bytes, spare rows and request tables aside, never exceed the static fraction "
         "of the memory that was free before loading.",
+        ANY_ALGORITHM,
         of_rank=within_the_static_share,
     ),
     StartUpLaw(
@@ -174,12 +184,14 @@ START_UP_LAWS = (
         "exposed by the draft's weights",
         "The historical frozen-KV protocol (target pool before the draft loads) misses exactly the draft's weights "
         "when it measures; the present one misses nothing.",
+        (FROZEN_KV_MTP,),
         of_rank=exposed_by_the_drafts_weights,
     ),
     StartUpLaw(
         "S7",
         "every order ends alike",
         "Every order the protocol allows ends in the same sizes, on every rank.",
+        ANY_ALGORITHM,
         of_end=every_order_ends_alike,
     ),
 )

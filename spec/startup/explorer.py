@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from math import factorial
 
 from spec.laws.base import NOT_JUDGED, Broken, Verdict
-from spec.model import Refused
+from spec.model import Refusal, Refused
 from spec.startup.system import RankState, State, Step, System, readings_of
 
 
 @dataclass(frozen=True)
 class StartUpLaw:
-    """One law of the start-up: a stable id, its name, the sentence, and a predicate.
+    """One law of the start-up: a stable id, its name, the sentence, the algorithms whose protocols it claims, and a
+    predicate.
 
     of_rank judges one rank's state; of_end one end, beside the first end that was found. A law has one of the two.
     """
@@ -25,6 +26,7 @@ class StartUpLaw:
     id: str
     name: str
     sentence: str
+    algorithms: tuple[str | None, ...]
     of_rank: Callable[[System, int, RankState], Verdict] | None = None
     of_end: Callable[[System, State, State], Verdict] | None = None
 
@@ -82,7 +84,8 @@ class Explorer:
         """Its steps that do."""
         self.sized: dict[tuple[int, Step, tuple[int, ...]], int | None] = {}
         """Where such a step leads, by what the ranks have read, which is all it looks at once its waits are met."""
-        self.came_from: dict[Numbers, tuple[Numbers, int, Step] | None] = {}
+        self.came_from: dict[Numbers, tuple[Numbers, int, Step, int] | None] = {}
+        """The state each was first reached from, by which rank's which step, and the rank state it led to."""
         self.first_end: State | None = None
 
     def number(self, position: int, state: RankState) -> int:
@@ -200,20 +203,24 @@ class Explorer:
     def trace(self, state: Numbers) -> Trace:
         """A shortest way to a state, told of ranks that keep their places: where merged states trade alike ranks, the
         step goes to a rank that is in the state it was taken in."""
-        taken: list[tuple[Numbers, int, Step]] = []
+        taken: list[tuple[Numbers, int, Step, int]] = []
         here = self.came_from[state]
         while here is not None:
             taken.append(here)
             here = self.came_from[here[0]]
-        now, trace = self.system.initial, []
-        for before, position, step in reversed(taken):
-            moved, first = self.rank_states[before[position]], self.first_alike[position]
-            alike = (place for place, other in enumerate(self.first_alike) if other == first)
-            rank = next(place for place in alike if now[place] == moved)
-            after = self.system.after(now, rank, step)
-            now = (*now[:rank], after, *now[rank + 1 :])
+        now = list(taken[-1][0] if taken else state)
+        trace = []
+        for before, position, step, after in reversed(taken):
+            alike = [place for place, first in enumerate(self.first_alike) if first == self.first_alike[position]]
+            rank = next(place for place in alike if now[place] == before[position])
+            now[rank] = after
             trace.append((rank, step))
         return tuple(trace)
+
+    def ways(self) -> tuple[Trace, ...]:
+        """Shortest ways that together pass through every state that was found."""
+        passed = {here[0] for here in self.came_from.values() if here is not None}
+        return tuple(self.trace(state) for state in self.came_from if state not in passed)
 
     def visit(self, state: Numbers) -> Iterator[Numbers]:
         """Work out and judge what is new in a state; every merged state a move leads to."""
@@ -231,7 +238,7 @@ class Explorer:
             numbers[position] = after
             reached = self.merged(numbers)
             if reached not in self.came_from:
-                self.came_from[reached] = (state, position, step)
+                self.came_from[reached] = (state, position, step, after)
                 yield reached
         if is_end:
             self.judge_end(state)
@@ -254,6 +261,32 @@ class Explorer:
 def explore(system: System, laws: tuple[StartUpLaw, ...], *, until_broken: bool = False) -> Exploration:
     """Everything a protocol can do in a world, and what it breaks; until_broken: to the first violation only."""
     return Explorer(system, laws).explore(until_broken=until_broken)
+
+
+def ways_through(system: System) -> tuple[Trace, ...]:
+    """Shortest traces that together pass through every state; of alike ranks that trade places, one."""
+    explorer = Explorer(system, ())
+    explorer.explore(until_broken=False)
+    return explorer.ways()
+
+
+def finished(system: System, trace: Trace) -> Trace:
+    """The trace and whatever comes next, always the first step that any rank may take, until none may."""
+    now, taken = replayed(system, trace)[-1], list(trace)
+    while (following := next(next_steps(system, now), None)) is not None:
+        rank, step, after = following
+        now = (*now[:rank], after, *now[rank + 1 :])
+        taken.append((rank, step))
+    return tuple(taken)
+
+
+def next_steps(system: System, state: State) -> Iterator[tuple[int, Step, RankState]]:
+    """The steps that change a state: rank, step, and the rank after it."""
+    for rank, own in enumerate(state):
+        for step in system.steps:
+            after = system.ask(state, rank, step)
+            if not isinstance(after, Refusal) and after[rank] != own:
+                yield rank, step, after[rank]
 
 
 def replayed(system: System, trace: Trace) -> tuple[State, ...]:

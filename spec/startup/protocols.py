@@ -36,8 +36,8 @@ class Protocol:
 
     algorithm: one of `spec.model.ALGORITHMS`, None without a draft.
     guards, phases: what waits for what.
-    repeats: verbs that take effect again when asked again. No protocol has any; a test that takes a guard away does.
-    flat_reserve_bytes: the draft's pool is in nobody's sum, and so many bytes are set aside instead of it. None: priced.
+    repeats: verbs that take effect again when asked again. No protocol has any; `mutants` adds them.
+    flat_reserve_bytes: the draft's pool is in nobody's sum, and so many bytes are set aside for it. None: it is priced.
     reserves_after_minimum: the smallest reading of the ranks is taken first, then each rank takes off its own reserve.
     historical: empty for a protocol that must hold; else where it was seen, and what went wrong.
     """

@@ -40,7 +40,9 @@ def broken_at(system: System, state: State, known: set[str]) -> Iterator[tuple[s
 def broken_text(law_id: str, broken: Broken) -> str:
     """`S5 broken: resident bytes: expected at most 10, got 12 (2 too many)`."""
     where = f" ({broken.where})" if broken.where else ""
-    return f"{law_id} broken: {broken.term}: expected {value_text(broken.expected)}, got {value_text(broken.got)}{where}"
+    return (
+        f"{law_id} broken: {broken.term}: expected {value_text(broken.expected)}, got {value_text(broken.got)}{where}"
+    )
 
 
 def value_text(value: object) -> str:

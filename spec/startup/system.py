@@ -244,9 +244,7 @@ def waits_of(world: World, step: Step) -> tuple[Wait, ...]:
     for before in (*world.protocol.guards, *world.protocol.phases):
         if fnmatchcase(str(step), before.later):
             earlier = before.earlier.format(owner=step.owner)
-            waits += [
-                Wait(found, before.every_rank) for found in steps_of(world) if fnmatchcase(str(found), earlier)
-            ]
+            waits += [Wait(found, before.every_rank) for found in steps_of(world) if fnmatchcase(str(found), earlier)]
     return tuple(waits)
 
 

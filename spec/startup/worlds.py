@@ -60,9 +60,7 @@ def draft_of(algorithm: str | None) -> Draft | None:
     return Draft(AttentionShape((FULL,) * layers, LAYER), num_draft_tokens=8 if algorithm in DFLASH_FAMILY else 1)
 
 
-def small_world(
-    protocol: Protocol, ranks: tuple[Rank, ...], *, captures: bool = True, releases: bool = True
-) -> World:
+def small_world(protocol: Protocol, ranks: tuple[Rank, ...], *, captures: bool = True, releases: bool = True) -> World:
     """A world of 18 to 24 GiB ranks, three quarters of them static: 6 GiB of target weights, 1 GiB a draft runner
     (STANDALONE 2), loaders that leave half a GiB or nothing, graphs of a quarter GiB or none."""
     algorithm = protocol.algorithm
