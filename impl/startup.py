@@ -15,7 +15,7 @@ from impl.ledger import Ledger, OutOfMemory
 from impl.startup_workers import DRAFT_WORKERS, ModelRunner, TpModelWorker, target_runner, too_early
 from spec.model import MemoryFigures, PoolSizes, Refusal, Refused, Scenario, active_draft, refuse
 from spec.startup.protocols import TARGET
-from spec.startup.system import PoolHeld, RankState, State, Step
+from spec.startup.system import PoolHeld, RankState, State, Step, check_step, steps_of
 from spec.startup.world import World, check_world
 
 SizePools = Callable[[Scenario], PoolSizes | Refusal]
@@ -201,6 +201,7 @@ class StartUp:
         check_world(world)
         if world.protocol.historical:
             raise refuse("unsupported", "protocol", world.protocol.name, "present protocols only")
+        self.steps = steps_of(world)
         readings: list[int | None] = [None] * len(world.ranks)
         on = torch.device(device)
         self.schedulers = [Scheduler(world, rank, readings, size_pools, on) for rank in range(len(world.ranks))]
@@ -219,6 +220,7 @@ class StartUp:
             "report": scheduler.get_worker_info,
         }
         try:
+            check_step(self.steps, step)
             calls[step.verb]()
         except Refused as refused:
             return refused.refusal

@@ -1,5 +1,6 @@
 """A trace as a story: each step of each rank, the bytes it moved, the bytes left, and where which law broke."""
 
+import math
 from collections.abc import Iterator
 
 from spec.laws.base import Broken
@@ -10,16 +11,16 @@ from spec.startup.world import static_share
 from spec.units import GiB
 
 
-def bytes_text(count: int) -> str:
-    """`1,073,741,824 B (1.00 GiB)`."""
+def gib_text(count: int) -> str:
+    """Bytes as `1.50 GiB`, to the nearest hundredth."""
     hundredths = (100 * count + GiB // 2) // GiB
-    return f"{count:,} B ({hundredths // 100}.{hundredths % 100:02d} GiB)"
+    return f"{hundredths // 100}.{hundredths % 100:02d} GiB"
 
 
 def told(system: System, before: RankState, after: RankState, step: Step) -> str:
     """What a step found out, where it moves no bytes."""
     if step.verb == "measure":
-        return f"reads {bytes_text(after.measured or 0)}"
+        return f"reads {gib_text(after.measured or 0)}"
     if step.verb == "size" and after.sizes is not None:
         return f"{after.sizes.max_total_num_tokens:,} tokens for {after.sizes.max_running_requests:,} requests"
     if step.verb == "report" and after.sizes is not None:
@@ -73,12 +74,13 @@ def ends_differ(law_id: str, violation: Violation) -> Iterator[str]:
 def story(system: System, violation: Violation) -> str:
     """A shortest way to a violation, told."""
     world = system.world
-    share = static_share(world, 0)
+    memory = [gib_text(rank.free_before_load) for rank in world.ranks]
+    static = gib_text(math.floor(static_share(world, 0)))
+    ranks = f"1 rank of {memory[0]}" if len(memory) == 1 else f"{len(memory)} ranks of {' and '.join(memory)}"
     lines = [
         f"{world.protocol.name}: {world.protocol.historical or 'breaks a law'}",
-        f"  {len(violation.trace)} steps to {violation.law.id}, {len(world.ranks)} "
-        f"{'rank' if len(world.ranks) == 1 else 'ranks'}, rank 0 with {bytes_text(world.ranks[0].free_before_load)} "
-        f"free before loading, of which {bytes_text(share.numerator // share.denominator)} may be filled",
+        f"  {len(violation.trace)} steps to {violation.law.id}, {ranks}, {static} static"
+        + (" on the first" if len(memory) > 1 else ""),
         *steps_told(system, violation.trace),
         *ends_differ(violation.law.id, violation),
     ]

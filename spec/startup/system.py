@@ -229,6 +229,12 @@ class Wait:
     every_rank: bool
 
 
+def check_step(steps: tuple[Step, ...], step: Step) -> None:
+    """Refuse a step that a world does not have."""
+    if step not in steps:
+        raise refuse("invalid_input", "step", str(step), f"one of {', '.join(map(str, steps))}")
+
+
 def steps_of(world: World) -> tuple[Step, ...]:
     """The steps of one rank, in the order of `ACTIONS`. Graphs are captured only where the world says so."""
     steps: list[Step] = []
@@ -280,7 +286,8 @@ class System:
         return None
 
     def after(self, state: State, rank: int, step: Step) -> RankState:
-        """The rank after its step. Raises `Refused`: out of order, out of memory, or as the budget does."""
+        """The rank after its step. Raises `Refused`: no such step, out of order, no memory, or as the budget does."""
+        check_step(self.steps, step)
         own = state[rank]
         if self.is_done(own, step) and step.verb not in self.world.protocol.repeats:
             return own
