@@ -234,8 +234,8 @@ def test_the_model_check_tells_all(capsys):
     explored = [timed(protocol, 1)[0] for protocol in (*PRESENT, *HISTORICAL)]
     states, transitions = (sum(getattr(found, name) for found in explored) for name in ("states", "transitions"))
     assert text.splitlines()[-1] == (
-        f"9 present protocols, 8 historical: {states:,} states, {transitions:,} transitions; 83 of 83 guards are needed; "
-        "NOT AS EXPECTED: minimum before the rank's own reserve"
+        f"9 present protocols, 8 historical: {states:,} states, {transitions:,} transitions; 83 of 83 guards are "
+        "needed; NOT AS EXPECTED: minimum before the rank's own reserve"
     )
 
 

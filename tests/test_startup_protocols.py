@@ -9,7 +9,7 @@ from spec.laws.startup import START_UP_LAWS
 from spec.startup.explorer import explore, replayed
 from spec.startup.protocols import ANY_ORDER, GUARDS, HISTORICAL, ONCE, PRESENT, mutants, without
 from spec.startup.system import ACTIONS, System
-from spec.startup.verdicts import guards_needed, judged, summary
+from spec.startup.verdicts import broken_by, guards_needed, judged, summary
 from spec.startup.worlds import RANKS, small_world
 from spec.units import GiB
 
@@ -138,6 +138,11 @@ def test_a_guard_keeps_the_law_it_is_there_for():
 def test_phases_choose_among_orders_that_are_right(protocol):
     """A protocol of guards alone holds every law too: no phase is a guard in disguise."""
     assert judged(replace(protocol, phases=()), most_ranks=2).violations == {}
+
+
+def test_a_protocol_that_keeps_its_guards_breaks_nothing():
+    """Looked for in the same worlds as what breaks without one."""
+    assert broken_by(ANY_ORDER) is None
 
 
 def test_the_other_verbs_write_the_same_again():

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from spec.accounting import Buffer, stage_buffers
+from spec.dtypes import draft_backend
 from spec.model import (
     FROZEN_KV_MTP,
     MTP,
-    AttentionShape,
     Draft,
     MemoryFigures,
     PoolSizes,
@@ -184,19 +184,11 @@ def runner_draft(world: World, draft: Draft, owner: str) -> Draft:
     return replace(draft, shape=replace(shape, layers=(shape.layers[position],), index=index))
 
 
-def model_of(world: World, owner: str) -> AttentionShape:
-    """The KV geometry of one owner."""
-    draft = active_draft(world.scenario)
-    if owner == TARGET or draft is None:
-        return world.scenario.target
-    return runner_draft(world, draft, owner).shape
-
-
 def buffers(world: World, owner: str, sizes: PoolSizes) -> Iterator[Buffer]:
     """The buffers of one owner's pool for the target's sizes."""
-    draft = active_draft(world.scenario)
-    held = None if owner == TARGET or draft is None else runner_draft(world, draft, owner)
-    scenario = replace(world.scenario, draft=held or draft)
+    scenario, draft = world.scenario, active_draft(world.scenario)
+    if owner != TARGET and draft is not None:
+        scenario = replace(scenario, draft=runner_draft(world, draft, owner))
     for buffer in stage_buffers(scenario, sizes, 0):
         if buffer.owner == (TARGET if owner == TARGET else DRAFT):
             yield buffer
@@ -204,11 +196,19 @@ def buffers(world: World, owner: str, sizes: PoolSizes) -> Iterator[Buffer]:
 
 def own_scenario(world: World, owner: str, rank: int, free_bytes: int) -> Scenario:
     """The question of a worker that nobody has told its sizes: what this rank has free right now, all for itself."""
+    scenario, draft = world.scenario, active_draft(world.scenario)
     budget = MemoryFigures(((world.ranks[rank].free_before_load,),), ((free_bytes,),), world.mem_fraction_static)
-    if owner == TARGET:
-        return replace(world.scenario, budget=budget)
-    alone = replace(world.scenario, target=model_of(world, owner), draft=None, speculative_algorithm=None)
-    return replace(alone, budget=budget)
+    if owner == TARGET or draft is None:
+        return replace(scenario, budget=budget)
+    return replace(
+        scenario,
+        target=runner_draft(world, draft, owner).shape,
+        kv_cache_dtype=draft.kv_cache_dtype or scenario.kv_cache_dtype,
+        attention_backend=draft_backend(scenario, draft),
+        draft=None,
+        speculative_algorithm=None,
+        budget=budget,
+    )
 
 
 def own_buffers(scenario: Scenario, sizes: PoolSizes) -> tuple[Buffer, ...]:
