@@ -30,8 +30,8 @@ def test_the_draft_gets_the_targets_sizes(judge_start_up, protocol):
 
 @pytest.mark.start_up_law("S5")
 def test_within_the_static_share(judge_start_up, protocol):
-    """Once there is a pool, resident bytes, spare rows and request tables aside, never exceed the static fraction of
-    the memory that was free before loading."""
+    """Once there is a pool, resident bytes, spare rows, request tables and graphs aside, never exceed the static
+    fraction of the memory that was free before loading."""
     judge_start_up(protocol)
 
 

@@ -1,5 +1,6 @@
 """The table of what historical start-ups cost on real pairs, computed again."""
 
+import re
 from fractions import Fraction
 
 from spec.catalog import pairs
@@ -11,6 +12,14 @@ def test_the_table_is_what_the_protocols_do():
     found = list(rows())
     assert table(found) == TABLE.read_text(encoding="utf-8")
     assert counted(found)["lacked"] > 200
+
+
+def test_the_readme_says_how_often_the_reserve_was_too_small():
+    """As the table counts."""
+    readme = (TABLE.parents[2] / "README.md").read_text(encoding="utf-8")
+    lacked, starts = re.search(r"too small in (\d+) of (\d+) starts", TABLE.read_text(encoding="utf-8")).groups()
+    assert f"on {len(PAIRS)} real pairs the flat reserve" in readme
+    assert f"{lacked} of {starts} starts" in readme
 
 
 def test_every_pair_with_nominal_weights_is_in_the_table():

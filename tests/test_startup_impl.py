@@ -112,6 +112,10 @@ def test_asking_for_the_target_pool_again_changes_nothing():
     twice = run.state()
     scheduler.init_memory_pools()
     assert run.state() == twice
+    scheduler.init_all_attention_backends()
+    backends = [runner.attn_backend for _, runner in scheduler.runners()]
+    scheduler.init_all_attention_backends()
+    assert all(runner.attn_backend is kept for (_, runner), kept in zip(scheduler.runners(), backends, strict=True))
     assert scheduler.draft_worker.token_to_kv_pool_allocator is scheduler.tp_worker.token_to_kv_pool_allocator
     assert scheduler.draft_worker.req_to_token_pool is scheduler.tp_worker.req_to_token_pool
 

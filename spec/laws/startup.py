@@ -53,16 +53,14 @@ def changed_again(system: System, rank: int, state: RankState) -> str:
 
 
 def each_exactly_once(system: System, rank: int, state: RankState) -> Verdict:
-    """No owner has two pools or two backends, and a finished rank has one of each for everyone; a step that is done
-    and asked for again leaves the rank as it is."""
+    """No owner has two pools or two backends (a finished rank has one of each for everyone, or it would not be
+    finished); a step that is done and asked for again leaves the rank as it is."""
     again = changed_again(system, rank, state)
     if again:
         return Broken("asking again", "nothing changes", f"{again} takes effect again")
     for name, held in (("pools", pool_owners(state)), ("backends", state.backends)):
         if len(set(held)) < len(held):
             return Broken(name, "one for each owner", ", ".join(held))
-        if system.is_finished(state) and held != owners(system.world):
-            return Broken(name, ", ".join(owners(system.world)), ", ".join(held), "a finished rank")
     return HOLDS
 
 
@@ -88,10 +86,10 @@ def the_draft_gets_the_targets_sizes(system: System, rank: int, state: RankState
 
 
 def counted_bytes(system: System, state: RankState) -> int:
-    """What the static share has to hold: weights and rows that are sold. Spare rows, request tables, graphs and what a
-    loader leaves are paid from the rest."""
-    weights = sum(held for name, held in resident(system.world, state) if name.endswith(" weights"))
-    return weights + sum(pool.pool_bytes - pool.spare_bytes for pool in state.pools)
+    """What the static share has to hold: all that is resident but spare rows, request tables and graphs, which are paid
+    from the rest."""
+    paid_apart = sum(pool.spare_bytes + pool.table_bytes for pool in state.pools)
+    return sum(held for name, held in resident(system.world, state) if name != "graphs") - paid_apart
 
 
 def within_the_static_share(system: System, rank: int, state: RankState) -> Verdict:
@@ -174,8 +172,8 @@ START_UP_LAWS = (
     StartUpLaw(
         "S5",
         "within the static share",
-        "Once there is a pool, resident bytes, spare rows and request tables aside, never exceed the static fraction "
-        "of the memory that was free before loading.",
+        "Once there is a pool, resident bytes, spare rows, request tables and graphs aside, never exceed the static "
+        "fraction of the memory that was free before loading.",
         ANY_ALGORITHM,
         of_rank=within_the_static_share,
     ),

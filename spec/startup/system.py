@@ -188,23 +188,25 @@ def report(turn: Turn) -> RankState:
 
 @dataclass(frozen=True)
 class Action:
-    """A verb: whether every owner has a step of its own, when a step is done, and what it does."""
+    """A verb: whether every owner has a step of its own, whether it looks at what other ranks have read, when a step is
+    done, and what it does."""
 
     verb: str
     is_owned: bool
+    reads_ranks: bool
     is_done: Callable[[RankState, str], bool]
     effect: Callable[[Turn], RankState]
 
 
 ACTIONS = (
-    Action("load", True, lambda state, owner: owner in state.weights, load),
-    Action("release", False, lambda state, owner: not state.temporaries, release),
-    Action("measure", False, lambda state, owner: state.measured is not None, measure),
-    Action("size", False, lambda state, owner: state.sizes is not None, size),
-    Action("allocate", True, lambda state, owner: owner in pool_owners(state), allocate),
-    Action("attach", True, lambda state, owner: owner in state.backends, attach),
-    Action("capture", False, lambda state, owner: state.captured, capture),
-    Action("report", False, lambda state, owner: state.reported, report),
+    Action("load", True, False, lambda state, owner: owner in state.weights, load),
+    Action("release", False, False, lambda state, owner: not state.temporaries, release),
+    Action("measure", False, False, lambda state, owner: state.measured is not None, measure),
+    Action("size", False, True, lambda state, owner: state.sizes is not None, size),
+    Action("allocate", True, False, lambda state, owner: owner in pool_owners(state), allocate),
+    Action("attach", True, False, lambda state, owner: owner in state.backends, attach),
+    Action("capture", False, False, lambda state, owner: state.captured, capture),
+    Action("report", False, False, lambda state, owner: state.reported, report),
 )
 """Every step is one of these; its guards are the protocol's."""
 BY_VERB = {action.verb: action for action in ACTIONS}
@@ -274,8 +276,8 @@ class System:
         return all(self.is_done(state, step) for step in self.steps)
 
     def looks_around(self, step: Step) -> bool:
-        """Whether a step looks at other ranks: sizing reads their readings, and a wait may concern them."""
-        return step.verb == "size" or any(wait.every_rank for wait in self.waits[step])
+        """Whether a step looks at other ranks: at what they have read, or because a wait concerns them."""
+        return BY_VERB[step.verb].reads_ranks or any(wait.every_rank for wait in self.waits[step])
 
     def missing(self, state: State, rank: int, step: Step) -> Wait | None:
         """The first wait of a step that is not met."""

@@ -34,6 +34,7 @@ ROOMY, SCARCE, SCARCER, SCARCEST = (Rank(memory * GiB) for memory in (24, 22, 20
 ENCODING = Rank(24 * GiB, reserved_bytes=2 * GiB)
 """A rank that keeps 2 GiB for itself."""
 STATIC = Fraction(3, 4)
+"""`mem_fraction_static`: of 24 GiB, 18 hold weights and pools."""
 
 RANKS = (
     (ROOMY,),
