@@ -1,6 +1,7 @@
 """The start-up laws in a run: one test for each law, protocol, and who is judged.
 
-They have no cells, so a run that selects laws or cells of the budget leaves them out.
+They have no cells, so a run that selects laws or cells of the budget leaves them out; so does one of an implementation
+that has no start-up.
 """
 
 from collections.abc import Callable
@@ -45,8 +46,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A run of some laws or some cells does without them."""
-    if config.getoption("--kv-law") == config.getoption("--kv-cell") == "*":
+    """A run of some laws or some cells does without them, and one of an implementation without a start-up."""
+    everything = config.getoption("--kv-law") in (None, "*") and config.getoption("--kv-cell") == "*"
+    if everything and offers_start_up(config.stash[CONTEXT].implementation):
         return
     left_out = [item for item in items if judged_law(item) is not None]
     if left_out:
