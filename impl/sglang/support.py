@@ -102,11 +102,11 @@ def unsupported_target(scenario: Scenario, release: Release) -> str | None:
 
 def splits_heads_under_dcp(scenario: Scenario) -> bool:
     """Whether the target's heads on a rank depend on DCP."""
-    full, deployment = scenario.target.full, scenario.deployment
-    if not isinstance(full, Heads):
+    heads = scenario.target.full or scenario.target.swa
+    if not isinstance(heads, Heads):
         return False
-    group, ranks = target_head_ranks(deployment), attn_tp_size(deployment)
-    return heads_per_rank(full.num_kv_heads, group) != heads_per_rank(full.num_kv_heads, ranks)
+    group, ranks = target_head_ranks(scenario.deployment), attn_tp_size(scenario.deployment)
+    return heads_per_rank(heads.num_kv_heads, group) != heads_per_rank(heads.num_kv_heads, ranks)
 
 
 def unsupported_draft(scenario: Scenario, release: Release) -> str | None:
