@@ -33,7 +33,7 @@ gate: $(GATE_READY)  ## judge a released SGLang, or a checkout: make gate SGLANG
 gate-selftest: $(RELEASES)/$(SGLANG)/.ready  ## does the gate see a wrong price, and a release it does not know?
 	KV_IMPL_PATH=$(RELEASES)/$(SGLANG) $(SGLANG_PYTHON) -m pytest tests/check_gate.py $(ARGS)
 
-matrix: $(SGLANG_ALL:%=$(RELEASES)/%/.ready)  ## judge all ten releases and write impl/sglang/FINDINGS.md
+matrix: $(SGLANG_ALL:%=$(RELEASES)/%/.ready)  ## judge all ten releases beside what is known of them, and write impl/sglang/FINDINGS.md
 	$(SGLANG_PYTHON) -m properties.matrix $(RELEASES) $(SGLANG_VENV)/matrix $(ARGS)
 
 test: $(READY)  ## the suite's own tests with their coverage, lint, format and types

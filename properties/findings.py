@@ -9,6 +9,7 @@ from typing import Any
 
 from properties.pairs import PairFigures, gib
 from properties.show import figure, paste_able
+from properties.summary import KNOWN
 from properties.witnesses import BROKEN, HOLDS, NOT_ASKED, Fault, WitnessFigures
 from spec.laws import LAWS
 from spec.layers import POOL_KINDS
@@ -16,7 +17,8 @@ from spec.layers import POOL_KINDS
 EAGLE_LIKE, DFLASH_LIKE = ("eagle", "mtp", "standalone"), ("dflash", "dspark")
 MARKS = {BROKEN: "x", HOLDS: ".", NOT_ASKED: "-"}
 """How a verdict on a witness is written in the table."""
-JUDGED = (BROKEN, HOLDS)
+OFF = (BROKEN, KNOWN)
+"""Verdicts of a law that is broken, whether that is known or not."""
 PAIRS_SHOWN = 3
 """Pairs listed for a fault, the worst first."""
 CELLS_SHOWN = 5
@@ -79,7 +81,7 @@ def release_table(runs: Sequence[ReleaseRun]) -> str:
                 figure(figures["judgements"]),
                 figure(figures["scenarios"]),
                 figure(verdicts[HOLDS]),
-                figure(verdicts[BROKEN]),
+                figure(sum(verdicts[verdict] for verdict in OFF)),
                 figure(verdicts["exempt"]),
             ]
         )
@@ -95,8 +97,9 @@ def fault_table(runs: Sequence[ReleaseRun], faults: Sequence[Fault]) -> str:
 def count_of(run: ReleaseRun, law_id: str, wanted: Callable[[str], bool]) -> str:
     """`broken / judged` over the cells that are wanted, `-` where none was judged."""
     verdicts = [row["verdict"] for row in run.report["verdicts"] if row["law"] == law_id and wanted(row["cell"])]
-    judged = [verdict for verdict in verdicts if verdict in JUDGED]
-    return f"{judged.count(BROKEN)} / {len(judged)}" if judged else "-"
+    broken = sum(verdict in OFF for verdict in verdicts)
+    judged = broken + verdicts.count(HOLDS)
+    return f"{broken} / {judged}" if judged else "-"
 
 
 def with_draft(drafts: Sequence[str], ending: str = "") -> Callable[[str], bool]:
@@ -205,7 +208,7 @@ def seen_text(runs: Sequence[ReleaseRun], fault: Fault) -> str:
     for run in runs:
         if run.has(fault):
             for row in run.report["verdicts"]:
-                if row["verdict"] == BROKEN and fault.explains(row["law"], row["cell"]):
+                if row["verdict"] in OFF and fault.explains(row["law"], row["cell"]):
                     cells.setdefault(row["law"], set()).add(row["cell"])
     return ", ".join(f"{law.id} ({len(cells[law.id])})" for law in LAWS if law.id in cells)
 
@@ -251,7 +254,7 @@ def unexplained_text(runs: Sequence[ReleaseRun], faults: Sequence[Fault]) -> str
         present = [fault for fault in faults if run.has(fault)]
         cells: dict[tuple[str, str], list[str]] = {}
         for row in run.report["verdicts"]:
-            if row["verdict"] == BROKEN and not any(fault.explains(row["law"], row["cell"]) for fault in present):
+            if row["verdict"] in OFF and not any(fault.explains(row["law"], row["cell"]) for fault in present):
                 cells.setdefault((row["law"], ", ".join(row["terms"])), []).append(row["cell"])
         lines += [
             f"- {run.release}, {law_id}, {terms}, {len(names)} cells: {', '.join(names[:CELLS_SHOWN])}"
