@@ -1,7 +1,7 @@
 """The start-up laws in a run: one test for each law, protocol, and who is judged.
 
-They have no cells, so a run that selects laws or cells of the budget leaves them out; so does one of an implementation
-that has no start-up.
+They have no cells, so a run of some cells of the budget leaves them out; so does one of an implementation that has no
+start-up.
 """
 
 from collections.abc import Callable
@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from properties.options import chosen_start_up_laws
 from properties.plugin import CONTEXT
 from properties.startup import Findings, claimed, implementation_findings, offers_start_up, spec_findings
 from spec.laws.startup import START_UP_BY_ID
@@ -46,14 +47,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A run of some laws or some cells does without them, and one of an implementation without a start-up."""
-    everything = config.getoption("--kv-law") in (None, "*") and config.getoption("--kv-cell") == "*"
-    if everything and offers_start_up(config.stash[CONTEXT].implementation):
-        return
-    left_out = [item for item in items if judged_law(item) is not None]
+    """A run of some cells does without them, and one of an implementation without a start-up."""
+    chosen = chosen_start_up_laws(config) if offers_start_up(config.stash[CONTEXT].implementation) else []
+    left_out = [item for item in items if judged_law(item) not in (None, *chosen)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if judged_law(item) is None]
+        items[:] = [item for item in items if judged_law(item) in (None, *chosen)]
 
 
 def findings(config: pytest.Config, protocol: Protocol, judged: str) -> Findings:

@@ -18,6 +18,7 @@ from properties.corpus import PROFILES
 from properties.known import KnownFailures, WrongKnownFile, read_known
 from spec.laws import BY_ID, LAWS
 from spec.laws.base import Law
+from spec.laws.startup import START_UP_BY_ID
 from spec.layers import POOL_KINDS
 
 
@@ -93,16 +94,30 @@ def chosen_profile(config: pytest.Config) -> str:
     return name
 
 
-def chosen_laws(config: pytest.Config) -> tuple[Law, ...]:
-    """The laws of `--kv-law`, all of them where it is not given."""
+def law_globs(config: pytest.Config) -> list[str]:
+    """The globs of `--kv-law`. Raises `pytest.UsageError` for one that no law matches."""
     given: str | None = config.getoption("--kv-law")
-    if given is None:
-        return LAWS
-    globs = [glob.strip() for glob in given.split(",") if glob.strip()]
+    globs = ["*"] if given is None else [glob.strip() for glob in given.split(",") if glob.strip()]
+    known = (*BY_ID, *START_UP_BY_ID)
     for glob in globs:
-        if not any(fnmatchcase(law_id, glob) for law_id in BY_ID):
-            raise pytest.UsageError(f"--kv-law: no law matches {glob!r}; there are {', '.join(BY_ID)}")
-    return tuple(law for law in LAWS if any(fnmatchcase(law.id, glob) for glob in globs))
+        if not any(fnmatchcase(law_id, glob) for law_id in known):
+            raise pytest.UsageError(f"--kv-law: no law matches {glob!r}; there are {', '.join(known)}")
+    return globs
+
+
+def is_chosen(config: pytest.Config, law_id: str) -> bool:
+    """Whether `--kv-law` asks for a law."""
+    return any(fnmatchcase(law_id, glob) for glob in law_globs(config))
+
+
+def chosen_laws(config: pytest.Config) -> tuple[Law, ...]:
+    """The laws of `--kv-law` that have cells, all of them where it is not given."""
+    return tuple(law for law in LAWS if is_chosen(config, law.id))
+
+
+def chosen_start_up_laws(config: pytest.Config) -> list[str]:
+    """The ids of the start-up laws that are asked for: they have no cells, so all cells must be."""
+    return [law_id for law_id in START_UP_BY_ID if is_chosen(config, law_id) and config.getoption("--kv-cell") == "*"]
 
 
 def chosen_cells(config: pytest.Config) -> tuple[Cell, ...]:

@@ -13,7 +13,7 @@ from properties.cell_names import POSITION, cells_text
 from properties.cells import Cell
 from properties.context import Context
 from properties.known_update import updated, write_again
-from properties.options import add_options, context_of, replayed_case
+from properties.options import add_options, chosen_start_up_laws, context_of, replayed_case
 from properties.replay import replay
 from properties.report import case_path, write_report
 from properties.show import finding_text, paste_able, row_text
@@ -56,7 +56,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 def pytest_configure(config: pytest.Config) -> None:
     """Look the options up once, before pytest opens its `junit.xml`."""
     context = config.stash[CONTEXT] = context_of(config)
-    if not any(context.chosen_cells(law) for law in LAWS):
+    if not any(context.chosen_cells(law) for law in LAWS) and not chosen_start_up_laws(config):
         pytest.exit(
             f"nothing to judge: no law in --kv-law {config.getoption('--kv-law') or '*'} claims for "
             f"{context.implementation_name} a cell in --kv-cell {config.getoption('--kv-cell')!r}"

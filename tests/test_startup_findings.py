@@ -90,6 +90,13 @@ def test_a_run_of_some_laws_or_cells_leaves_the_start_up_out():
         assert "109 deselected" in text
 
 
+def test_start_up_laws_are_chosen_by_name():
+    """A run of them alone judges no cell."""
+    code, text = run("--kv-law", "S1,S3", "-k", "plain")
+    assert code == 0
+    assert "4 passed" in text
+
+
 def test_an_implementation_without_a_start_up_is_not_asked_for_one():
     """The spec's own start-up is judged in its own runs."""
     code, text = run("--kv-impl", "tests.wrong_startups:SilentStart", "--collect-only")
