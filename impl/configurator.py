@@ -13,6 +13,7 @@ Build a configurator once (`create_memory_pool_configurator`) and ask it for man
 one per question.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NoReturn
 
@@ -28,6 +29,7 @@ from impl.configurator_prices import (
     workspace_bytes,
 )
 from impl.configurator_screen import check_available_bytes, screened_kinds
+from spec.layers import ALL_WINDOW_POOL, CAPPED_POOL, DEFAULT_POOL, HYBRID_POOL
 from spec.model import FROZEN_KV_MTP, Draft, PoolSizes, Scenario, refuse
 from spec.validity import check_scenario
 
@@ -62,8 +64,13 @@ class MemoryPoolConfigurator:
     no_room_kind = "no_page_fits"
     no_room_advice = "raise mem_fraction_static, or lower page_size"
     has_window_pools = True
-    draft_may_follow_swa = False
-    """Whether SWA layers of a draft can go with SWA rows apart from full rows."""
+    _layer_bytes = staticmethod(row_bytes)
+    """One row of one target layer, index row aside. This and the next two are methods so that `impl/faults/` can get
+    them wrong."""
+    _layer_index_bytes = staticmethod(index_bytes)
+    """One index row of one target layer that owns an index."""
+    _own_draft_bytes = staticmethod(dflash_draft_cell_size_per_token)
+    """(bytes per full row, bytes per SWA row) of a draft of resolved geometry."""
 
     def __init__(self, scenario: Scenario, full_layers: int, swa_layers: int) -> None:
         """Folds a valid scenario, whose target has that many full and SWA layers, into integers."""
@@ -80,12 +87,12 @@ class MemoryPoolConfigurator:
         index = target.index
         attn_tp_size = deployment.tp_size // deployment.attn_dp_size
         ranks, dtype, backend = attn_tp_size // dcp, target_dtype(scenario), scenario.attention_backend
-        self._full_row_bytes = row_bytes(target.full, index is not None, ranks, dtype, backend)
-        self._swa_row_bytes = row_bytes(target.swa, False, ranks, dtype, backend) if swa_layers else 0
-        self._index_row_bytes = index_bytes(target, index) * dcp if index is not None else 0
+        self._full_row_bytes = self._layer_bytes(target.full, index is not None, ranks, dtype, backend)
+        self._swa_row_bytes = self._layer_bytes(target.swa, False, ranks, dtype, backend)
+        self._index_row_bytes = self._layer_index_bytes(target, index) * dcp if index is not None else 0
         self._workspace_bytes = 0
         if dtype == "nvfp4":
-            self._workspace_bytes = workspace_bytes(target.full if full_layers else target.swa, ranks, dtype)
+            self._workspace_bytes = workspace_bytes(target.full if full_layers else target.swa, ranks)
         kinds = self._kinds = (full_layers, swa_layers, 0 if index is None else len(index.layers))
         pp_size = deployment.pp_size
         self._stage_kinds = (kinds,) if pp_size == 1 else kinds_by_stage(target, pp_size)
@@ -96,10 +103,8 @@ class MemoryPoolConfigurator:
         if algorithm is not None and algorithm != FROZEN_KV_MTP and not scenario.is_draft_worker:
             self._draft = draft = scenario.draft
             if draft is not None and draft.geometry_resolved:
-                follows_swa = (
-                    self.draft_may_follow_swa and algorithm not in FULL_ROW_ALGORITHMS and not draft.swa_at_full_rows
-                )
-                self._draft_bytes = dflash_draft_cell_size_per_token(scenario, draft, attn_tp_size, follows_swa)
+                follows_swa = algorithm not in FULL_ROW_ALGORITHMS and not draft.swa_at_full_rows
+                self._draft_bytes = self._own_draft_bytes(scenario, draft, attn_tp_size, follows_swa)
         self._set_pool_terms()
         cost = self._stage_cost
         self._stage_costs = (cost(0),) if pp_size == 1 else tuple([cost(stage) for stage in range(pp_size)])
@@ -282,7 +287,6 @@ class HybridSWAPoolConfigurator(MemoryPoolConfigurator):
     """
 
     __slots__ = ("_ratio_numerator",)
-    draft_may_follow_swa = True
 
     def _set_pool_terms(self) -> None:
         """Takes the ratio apart: p, and q units a byte."""
@@ -303,7 +307,7 @@ class HybridSWAPoolConfigurator(MemoryPoolConfigurator):
 class AllSWAPoolConfigurator(MemoryPoolConfigurator):
     """Only SWA layers: `N = A // ((S + D) * P) * P` SWA rows, no full rows; r plays no part.
 
-    S = SWA layers x SWA row; every draft row goes with an SWA row.
+    S = SWA layers x SWA row, and those of the draft that follow; every draft row goes with an SWA row.
     """
 
     __slots__ = ()
@@ -346,7 +350,19 @@ class SWARequestCapPoolConfigurator(HybridSWAPoolConfigurator):
         return rows, rows if below_cap and rows < swa_rows else swa_rows
 
 
-def create_memory_pool_configurator(scenario: Scenario) -> MemoryPoolConfigurator:
+PoolConfigurators = Mapping[str, type[MemoryPoolConfigurator]]
+POOL_CONFIGURATORS: PoolConfigurators = {
+    DEFAULT_POOL: DefaultPoolConfigurator,
+    HYBRID_POOL: HybridSWAPoolConfigurator,
+    ALL_WINDOW_POOL: AllSWAPoolConfigurator,
+    CAPPED_POOL: SWARequestCapPoolConfigurator,
+}
+"""The class of each pool kind; MLA pools are sized as default ones."""
+
+
+def create_memory_pool_configurator(
+    scenario: Scenario, configurators: PoolConfigurators = POOL_CONFIGURATORS
+) -> MemoryPoolConfigurator:
     """The configurator of the scenario's pool kind. Raises `Refused` (`invalid_input`, `unsupported`) where the
     scenario is not valid."""
     target = scenario.target
@@ -356,11 +372,11 @@ def create_memory_pool_configurator(scenario: Scenario) -> MemoryPoolConfigurato
         kinds = count_kinds(target)
     full_layers, swa_layers = kinds
     if not swa_layers or not scenario.window_pools:
-        return DefaultPoolConfigurator(scenario, full_layers, swa_layers)
+        return configurators[DEFAULT_POOL](scenario, full_layers, swa_layers)
     if not full_layers:
-        return AllSWAPoolConfigurator(scenario, full_layers, swa_layers)
+        return configurators[ALL_WINDOW_POOL](scenario, full_layers, swa_layers)
     if scenario.disable_radix_cache and scenario.user_max_running_requests is not None:
         chunk = scenario.chunked_prefill_size
         if scenario.is_decode_role or (chunk is not None and chunk > 0):
-            return SWARequestCapPoolConfigurator(scenario, full_layers, swa_layers)
-    return HybridSWAPoolConfigurator(scenario, full_layers, swa_layers)
+            return configurators[CAPPED_POOL](scenario, full_layers, swa_layers)
+    return configurators[HYBRID_POOL](scenario, full_layers, swa_layers)

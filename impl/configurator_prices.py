@@ -63,9 +63,7 @@ def kinds_by_stage(shape: AttentionShape, pp_size: int) -> tuple[tuple[int, int,
     for stage in range(pp_size):
         end = first + even + (stage >= pp_size - remainder)
         held = layers[first:end]
-        full_layers = held.count(FULL)
-        swa_layers = held.count(SWA) if full_layers < end - first else 0
-        stages.append((full_layers, swa_layers, bisect_left(owners, end) - bisect_left(owners, first)))
+        stages.append((held.count(FULL), held.count(SWA), bisect_left(owners, end) - bisect_left(owners, first)))
         first = end
     return tuple(stages)
 
@@ -105,9 +103,9 @@ def row_bytes(geometry: Heads | Latent | None, is_sparse: bool, ranks: int, dtyp
     return (geometry.kv_lora_rank + geometry.qk_rope_head_dim) * numerator // denominator
 
 
-def workspace_bytes(geometry: Heads | Latent | None, ranks: int, dtype: str) -> int:
-    """One row of the fp8 workspace of an nvfp4 pool, K and V: a byte an element, once a pool; 0 for the rest."""
-    if dtype != "nvfp4" or not isinstance(geometry, Heads):
+def workspace_bytes(geometry: Heads | Latent | None, ranks: int) -> int:
+    """One row of the fp8 workspace of an nvfp4 pool of heads, K and V: a byte an element, once a pool."""
+    if not isinstance(geometry, Heads):
         return 0
     return (geometry.num_kv_heads // ranks or 1) * (geometry.head_dim + geometry.v_head_dim)
 
@@ -139,7 +137,7 @@ def dflash_draft_cell_size_per_token(
         full += len(index.layers) * index_bytes(shape, index)
     if dtype == "nvfp4":
         pools = full_layers + swa_layers if scenario.speculative_algorithm == MTP else 1 if full or swa else 0
-        full += pools * workspace_bytes(shape.full if full_layers else shape.swa, ranks, dtype)
+        full += pools * workspace_bytes(shape.full if full_layers else shape.swa, ranks)
     dcp = scenario.deployment.attn_dcp_size
     return (dcp * full, dcp * swa) if follows_swa else (dcp * (full + swa), 0)
 

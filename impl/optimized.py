@@ -4,7 +4,7 @@ Sizing is `impl/configurator.py`, the draft at start-up `impl/resolve.py`, alloc
 start-up `impl/startup.py`.
 """
 
-from impl.configurator import create_memory_pool_configurator
+from impl.configurator import POOL_CONFIGURATORS, create_memory_pool_configurator
 from impl.configurator_prices import stage_budgets
 from impl.resolve import resolve_draft
 from impl.startup import StartUp
@@ -20,6 +20,7 @@ class Configurator:
 
     name = "configurator"
     version = "0.1"
+    configurators = POOL_CONFIGURATORS
 
     def supports(self, scenario: Scenario) -> str | None:
         """Everything the spec knows."""
@@ -29,7 +30,7 @@ class Configurator:
         """Bytes to tokens; memory figures are turned into bytes first, and a refusal for want of memory says which
         fraction would start."""
         try:
-            configurator = create_memory_pool_configurator(scenario)
+            configurator = create_memory_pool_configurator(scenario, self.configurators)
             return configurator.calculate_pool_sizes(stage_budgets(scenario), scenario.page_size)
         except Refused as refused:
             return advised(scenario, refused.refusal, self.starts)
@@ -37,7 +38,9 @@ class Configurator:
     def starts(self, scenario: Scenario) -> bool:
         """Whether a scenario is sized at all."""
         try:
-            create_memory_pool_configurator(scenario).calculate_pool_sizes(stage_budgets(scenario), scenario.page_size)
+            create_memory_pool_configurator(scenario, self.configurators).calculate_pool_sizes(
+                stage_budgets(scenario), scenario.page_size
+            )
         except Refused:
             return False
         return True
@@ -45,7 +48,7 @@ class Configurator:
     def size_pools_from_max_tokens(self, scenario: Scenario, tokens: int) -> PoolSizes | Refusal:
         """Tokens to pools, whatever the bytes."""
         try:
-            configurator = create_memory_pool_configurator(scenario)
+            configurator = create_memory_pool_configurator(scenario, self.configurators)
             return configurator.calculate_pool_sizes_from_max_tokens(tokens, scenario.page_size)
         except Refused as refused:
             return refused.refusal

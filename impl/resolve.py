@@ -29,8 +29,8 @@ def draft_cell_size(scenario: Scenario, draft: Draft) -> int:
         raise refuse("unsupported", "draft.shape", "unknown", "its config names no geometry")
     deployment = replace(scenario.deployment, attn_dcp_size=1)
     ranks = deployment.tp_size // deployment.attn_dp_size
-    full, swa = dflash_draft_cell_size_per_token(replace(scenario, deployment=deployment), draft, ranks, False)
-    return full + swa
+    row_bytes, _ = dflash_draft_cell_size_per_token(replace(scenario, deployment=deployment), draft, ranks, False)
+    return row_bytes
 
 
 def resolve_draft(scenario: Scenario) -> DraftResolution | None:

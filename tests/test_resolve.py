@@ -11,6 +11,7 @@ from spec.model import (
     DFLASH,
     EAGLE,
     FULL,
+    MTP,
     SWA,
     AttentionShape,
     Deployment,
@@ -42,6 +43,13 @@ def test_the_operators_switches_stay():
     resolved, _ = resolve_draft_from_config(SCENARIO, QWEN)
     assert (resolved.draft.num_steps, resolved.draft.topk, resolved.draft.num_draft_tokens) == (3, 2, 8)
     assert len(resolved.draft.shape.layers) == 28
+
+
+def test_multi_layer_eagle_has_a_layer_for_each_step():
+    """3 steps, not 2 branches or 8 tokens, of one layer of 4096 bytes each."""
+    resolved, resolution = resolve_draft_from_config(replace(SCENARIO, speculative_algorithm=MTP), QWEN)
+    assert len(resolved.draft.shape.layers) == 3
+    assert resolution.bytes_per_row == 3 * 4096
 
 
 def test_swa_layers_count_at_their_own_width():
