@@ -1,23 +1,14 @@
-"""One law over one cell: count what was judged, keep the first scenario that breaks it in each term, shrink one."""
+"""One law over one cell: count what was judged, keep the first scenario that breaks it in each term."""
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from random import Random
+from dataclasses import dataclass
 from typing import Any
-
-from hypothesis import HealthCheck, Phase, find, settings
-from hypothesis.errors import HypothesisException
 
 from impl import CannotJudge, Implementation
 from properties.cells import Cell
-from properties.corpus import cell_seed
-from properties.strategies import SCENARIOS
 from spec.laws.base import NOT_JUDGED, SIZE_FIELDS, Answer, Broken, Case, Law, Verdict, is_valid
 from spec.model import REFUSAL_KINDS, PoolSizes, Refusal, Scenario
-
-SHRINK_DRAWS = 300
-"""Scenarios drawn to find the broken term again before shrinking."""
 
 
 class UnlistedAnswer(Exception):
@@ -131,36 +122,3 @@ def judge_cell(
         if isinstance(outcome, Broken):
             findings.setdefault(outcome.term, Finding(law, cell, scenario, outcome))
     return Tally(len(corpus), judged, refused, unsupported), tuple(findings.values())
-
-
-def shrunk(finding: Finding, implementation: Implementation, run_seed: int) -> Finding:
-    """The smallest scenario Hypothesis finds that breaks the same law in the same term; the finding itself where it
-    finds none, or where the implementation answers one question in two ways."""
-    seen: dict[Scenario, Broken] = {}
-
-    def breaks_alike(scenario: Scenario) -> bool:
-        try:
-            outcome, _ = verdict(finding.law, implementation, scenario)
-        except Unsupported:
-            return False
-        if not isinstance(outcome, Broken) or outcome.term != finding.broken.term:
-            return False
-        seen[scenario] = outcome
-        return True
-
-    try:
-        smallest = find(
-            SCENARIOS[finding.cell],
-            breaks_alike,
-            settings=settings(
-                max_examples=SHRINK_DRAWS,
-                phases=(Phase.generate, Phase.shrink),
-                database=None,
-                deadline=None,
-                suppress_health_check=tuple(HealthCheck),
-            ),
-            random=Random(cell_seed(finding.cell, run_seed)),
-        )
-    except HypothesisException:
-        return finding
-    return replace(finding, scenario=smallest, broken=seen[smallest])

@@ -7,7 +7,8 @@ from impl import Implementation
 from properties.case_files import scenario_from_text
 from properties.cell_names import BY_NAME
 from properties.context import Context
-from properties.judge import Finding, UnlistedAnswer, Unsupported, listed_answer, shrunk
+from properties.judge import Finding, UnlistedAnswer, Unsupported, listed_answer
+from properties.shrinking import smallest
 from properties.summary import Found, Result
 from spec.laws import BY_ID
 from spec.laws.base import Answer, Broken
@@ -41,7 +42,8 @@ def shown(finding: Finding, implementation: Implementation) -> Shown:
 def smallest_of(result: Result, term: str, context: Context) -> Shown:
     """The smallest case of a term that is off in a cell."""
     found = next(found for found in result.found if found.term == term)
-    finding = shrunk(finding_of(result, found), context.implementation, context.seed)
+    draws = context.draws_per_cell
+    finding = smallest(finding_of(result, found), context.implementation, draws, context.seed)
     return shown(finding, context.implementation)
 
 

@@ -1,0 +1,131 @@
+"""The smallest scenario that shows what a finding shows: the corpus is drawn again and shrunk by Hypothesis, and then
+the bytes are cut, which a draw of whole GiB cannot be."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis.errors import HypothesisException
+
+from impl import Implementation
+from properties.cells import Cell, cell_of
+from properties.corpus import cell_seed, no_constants_of_ours
+from properties.judge import Finding, Unsupported, verdict
+from properties.strategies import SCENARIOS
+from spec.budget import available_bytes
+from spec.laws.base import Broken, is_valid, with_draft_shape
+from spec.model import AttentionShape, Refused, Scenario, active_draft
+
+MORE_DRAWS = 300
+"""Scenarios drawn where those of the corpus do not show it: the finding is a real model."""
+CUTS = (1000, 10, 2)
+"""Divisors to cut bytes by, the boldest first."""
+
+Breaks = Callable[[Scenario], Broken | None]
+
+
+class Shown(Exception):
+    """Raised for a scenario that shows what is looked for, so that Hypothesis shrinks it."""
+
+
+def smallest(finding: Finding, implementation: Implementation, draws: int, run_seed: int) -> Finding:
+    """The finding on the smallest scenario that breaks the same law in the same term, in a corpus of `draws` draws; as
+    it is where there is none, or where the implementation answers one question in two ways."""
+
+    def breaks(scenario: Scenario) -> Broken | None:
+        try:
+            outcome, _ = verdict(finding.law, implementation, scenario)
+        except Unsupported:
+            return None
+        return outcome if isinstance(outcome, Broken) and outcome.term == finding.broken.term else None
+
+    shrunk = (
+        shrunk_draw(finding.cell, breaks, draws, run_seed)
+        or shrunk_draw(finding.cell, breaks, MORE_DRAWS, run_seed)
+        or finding.scenario
+    )
+    scenario = reduced(shrunk, breaks)
+    broken = breaks(scenario)
+    return finding if broken is None else replace(finding, scenario=scenario, broken=broken)
+
+
+def shrunk_draw(cell: Cell, breaks: Breaks, draws: int, run_seed: int) -> Scenario | None:
+    """The smallest scenario of a cell that breaks, found among the very draws its corpus of this size consists of."""
+    shown: list[Scenario] = []
+
+    @seed(cell_seed(cell, run_seed))
+    @settings(
+        max_examples=draws,
+        phases=(Phase.generate, Phase.shrink),
+        database=None,
+        deadline=None,
+        suppress_health_check=tuple(HealthCheck),
+        print_blob=False,
+    )
+    @given(SCENARIOS[cell])
+    def hunt(scenario: Scenario) -> None:
+        if breaks(scenario) is not None:
+            shown.append(scenario)
+            raise Shown
+
+    try:
+        with no_constants_of_ours():
+            hunt()
+    except Shown:
+        return shown[-1]
+    except HypothesisException:
+        pass
+    return None
+
+
+def cut_bytes(scenario: Scenario) -> Iterator[Scenario]:
+    """The scenario on the bytes that its memory figures come to, or on fewer bytes: on all stages, then on one."""
+    budget = scenario.budget
+    if not isinstance(budget, tuple):
+        with suppress(Refused):
+            yield replace(scenario, budget=available_bytes(scenario))
+        return
+    for cut in CUTS:
+        yield replace(scenario, budget=tuple(max(1, available // cut) for available in budget))
+    for stage, available in enumerate(budget):
+        for cut in CUTS:
+            yield replace(scenario, budget=(*budget[:stage], max(1, available // cut), *budget[stage + 1 :]))
+
+
+def on_smaller_pages(scenario: Scenario) -> Iterator[Scenario]:
+    """The scenario in pages of one token, of a few, of half as many, on as many bytes and on as many pages."""
+    page_size, budget = scenario.page_size, scenario.budget
+    for smaller in (1, 2, 3, page_size // 2):
+        if smaller < page_size and isinstance(budget, tuple):
+            paged = replace(scenario, page_size=smaller)
+            yield paged
+            yield replace(paged, budget=tuple(max(1, available * smaller // page_size) for available in budget))
+
+
+def with_fewer_layers(scenario: Scenario) -> Iterator[Scenario]:
+    """The scenario with a layer less, of the target or of the draft, which keeps one."""
+    for position in range(len(scenario.target.layers)):
+        yield replace(scenario, target=without_layer(scenario.target, position))
+    draft = active_draft(scenario)
+    if draft is not None and len(draft.shape.layers) > 1:
+        for position in range(len(draft.shape.layers)):
+            yield with_draft_shape(scenario, draft, without_layer(draft.shape, position))
+
+
+def without_layer(shape: AttentionShape, position: int) -> AttentionShape:
+    """The shape with a layer less, and the index it may own."""
+    index = shape.index and replace(
+        shape.index, layers=tuple(owner - (owner > position) for owner in shape.index.layers if owner != position)
+    )
+    return replace(shape, layers=shape.layers[:position] + shape.layers[position + 1 :], index=index)
+
+
+def reduced(scenario: Scenario, breaks: Breaks) -> Scenario:
+    """The scenario made smaller step by step as long as it breaks and stays in its cell."""
+    cell = cell_of(scenario)
+    for step in (on_smaller_pages, with_fewer_layers, cut_bytes):
+        for smaller in step(scenario):
+            if smaller != scenario and is_valid(smaller) and cell_of(smaller) == cell and breaks(smaller) is not None:
+                return reduced(smaller, breaks)
+    return scenario
