@@ -20,8 +20,6 @@ from torch import Tensor
 
 from spec.dtypes import RAW_LATENT_BACKENDS, draft_backend, draft_kv_dtype, target_kv_dtype
 from spec.layers import (
-    CAPPED_POOL,
-    HYBRID_POOL,
     WINDOW_POOLS,
     draft_head_ranks,
     draft_lives_on,
@@ -271,14 +269,13 @@ def target_worker(scenario: Scenario, sizes: PoolSizes) -> Worker:
 
 def draft_rows(scenario: Scenario, draft: Draft, sizes: PoolSizes) -> tuple[int, int]:
     """Rows of the draft's full layers and of its SWA layers. It keeps the rows of all DCP ranks. Only SWA layers that
-    index the target's SWA pool have its rows: not those of the DFLASH family, nor those banded at full capacity, nor
-    any beside a target with a single pool. A frozen-KV draft has the dummy pool."""
+    index the target's SWA pool have its rows: not those of the DFLASH family, nor those banded at full capacity. A
+    frozen-KV draft has the dummy pool."""
     page_size, dcp = scenario.page_size, scenario.deployment.attn_dcp_size
     if scenario.speculative_algorithm == FROZEN_KV_MTP:
         return FROZEN_KV_DUMMY_TOKENS + page_size, FROZEN_KV_DUMMY_TOKENS + page_size
     full_rows = (sizes.max_total_num_tokens + page_size) * dcp
-    has_two_pools = pool_kind(scenario) in (HYBRID_POOL, CAPPED_POOL)
-    if not has_two_pools or draft.swa_at_full_rows or scenario.speculative_algorithm in DFLASH_FAMILY:
+    if draft.swa_at_full_rows or scenario.speculative_algorithm in DFLASH_FAMILY:
         return full_rows, full_rows
     return full_rows, (sizes.swa_max_total_num_tokens + page_size) * dcp
 

@@ -13,7 +13,6 @@ from spec.dtypes import RAW_LATENT_BACKENDS, STORAGE_BITS, draft_backend, draft_
 from spec.model import (
     DFLASH_FAMILY,
     FROZEN_KV_MTP,
-    FULL,
     LINEAR,
     MTP,
     SWA,
@@ -97,11 +96,11 @@ def index_rows(shape: AttentionShape, index: Index) -> list[Row]:
 
 def layer_rows(shape: AttentionShape, kind: str, ranks: int, dtype: str, backend: str) -> list[Row]:
     """The K/V or latent buffers of one layer on one of `ranks` ranks; a head that cannot be split is whole."""
-    geometry = shape.swa if kind == SWA else shape.full
-    if isinstance(geometry, Heads) and kind != LINEAR:
+    geometry = None if kind == LINEAR else shape.swa if kind == SWA else shape.full
+    if isinstance(geometry, Heads):
         heads = -(-geometry.num_kv_heads // ranks)
         return heads_rows(heads, geometry.head_dim, geometry.v_head_dim, dtype)
-    if isinstance(geometry, Latent) and kind != LINEAR:
+    if isinstance(geometry, Latent):
         return latent_rows(geometry, dtype, is_sparse=shape.index is not None, backend=backend)
     return []
 
@@ -151,10 +150,9 @@ def target_buffers(scenario: Scenario, sizes: PoolSizes, stage: int) -> Iterator
 
 def draft_layer_rows(scenario: Scenario, draft: Draft, sizes: PoolSizes, kind: str) -> int:
     """Rows one draft layer holds, before DCP: the tokens that are sold, except the SWA layers of an EAGLE, MTP or
-    STANDALONE draft that share the target's SWA pool indices."""
+    STANDALONE draft that share the target's SWA pool indices (all-window: the same number)."""
     shares_swa_indices = scenario.speculative_algorithm not in DFLASH_FAMILY and not draft.swa_at_full_rows
-    two_pools = scenario.window_pools and {FULL, SWA} <= set(scenario.target.layers)
-    if kind == SWA and shares_swa_indices and two_pools:
+    if kind == SWA and shares_swa_indices:
         return sizes.swa_max_total_num_tokens
     return sizes.max_total_num_tokens
 

@@ -51,6 +51,5 @@ def advised(scenario: Scenario, refusal: Refusal, starts: Callable[[Scenario], b
     fraction = smallest_starting_fraction(scenario, starts)
     if fraction is None:
         return replace(refusal, advice=f"{refusal.advice}: no mem_fraction_static below 1 starts")
-    thousandths = fraction.numerator * STEPS // fraction.denominator
-    lifts = f"mem_fraction_static 0.{thousandths:03d} is the smallest that starts"
+    lifts = f"mem_fraction_static 0.{int(fraction * STEPS):03d} is the smallest that starts"
     return replace(refusal, advice=f"{refusal.advice}: {lifts}")

@@ -5,7 +5,7 @@ Upstream: `model_executor/pool_configurator.py: compute_swa_request_cap`.
 
 from spec.layers import CAPPED_POOL, pool_kind
 from spec.model import Scenario, active_draft
-from spec.units import align_down, align_up, ceil_div
+from spec.units import align_down, align_up
 
 
 def decode_alloc_tokens(scenario: Scenario) -> int:
@@ -25,11 +25,11 @@ def decode_alloc_tokens(scenario: Scenario) -> int:
 
 
 def overlap_step_tokens(num_steps: int, topk: int, num_draft_tokens: int, page_size: int) -> int:
-    """Tokens one speculative step may need under the overlap scheduler. A tree (topk > 1) on pages gives every branch
-    its own pages."""
-    if page_size > 1 and topk > 1:
-        return max(ceil_div(page_size - 1 + num_steps, page_size) * page_size * topk, num_draft_tokens)
-    return max(num_steps * topk, num_draft_tokens)
+    """Tokens one speculative step may need under the overlap scheduler. A tree (topk > 1) gives every branch its own
+    pages."""
+    if topk > 1:
+        return max(align_up(page_size - 1 + num_steps, page_size) * topk, num_draft_tokens)
+    return max(num_steps, num_draft_tokens)
 
 
 def step_tokens(num_steps: int, topk: int, num_draft_tokens: int, page_size: int) -> int:

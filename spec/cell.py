@@ -84,8 +84,8 @@ def index_row_bytes(shape: AttentionShape, index: Index) -> int:
 
 def layer_row_bytes(shape: AttentionShape, kind: str, ranks: int, dtype: str, backend: str) -> int:
     """One row of one layer of `kind` on one of `ranks` ranks, its index row aside."""
-    geometry = shape.swa if kind == SWA else shape.full
-    if kind == LINEAR or geometry is None:
+    geometry = None if kind == LINEAR else shape.swa if kind == SWA else shape.full
+    if geometry is None:
         return 0
     if isinstance(geometry, Heads):
         heads = heads_per_rank(geometry.num_kv_heads, ranks)
@@ -93,11 +93,6 @@ def layer_row_bytes(shape: AttentionShape, kind: str, ranks: int, dtype: str, ba
     if shape.index is not None:
         return sparse_row_bytes(geometry.kv_lora_rank, geometry.qk_rope_head_dim, dtype, backend)
     return latent_row_bytes(geometry.kv_lora_rank, geometry.qk_rope_head_dim, dtype)
-
-
-def owns_index(shape: AttentionShape, position: int) -> bool:
-    """Whether the layer at `position` owns an index."""
-    return shape.index is not None and position in shape.index.layers
 
 
 def pool_geometry(shape: AttentionShape) -> Heads | Latent | None:
@@ -121,7 +116,7 @@ def target_layer_bytes(scenario: Scenario, position: int) -> int:
     row_bytes = layer_row_bytes(
         shape, kind, target_head_ranks(deployment), target_kv_dtype(scenario), scenario.attention_backend
     )
-    if owns_index(shape, position) and shape.index is not None:
+    if shape.index is not None and position in shape.index.layers:
         row_bytes += index_row_bytes(shape, shape.index) * deployment.attn_dcp_size
     return row_bytes
 

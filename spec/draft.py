@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from spec.cell import (
     index_row_bytes,
     layer_row_bytes,
-    owns_index,
     stage_positions,
     target_full_row_bytes,
     workspace_row_bytes,
@@ -18,6 +17,8 @@ from spec.cell import (
 from spec.dtypes import draft_backend, draft_kv_dtype, target_kv_dtype
 from spec.layers import (
     ALL_WINDOW_POOL,
+    CAPPED_POOL,
+    HYBRID_POOL,
     WINDOW_POOLS,
     draft_head_ranks,
     draft_lives_on,
@@ -59,8 +60,7 @@ def follows_swa_rows(scenario: Scenario, draft: Draft, kind: str) -> bool:
     draft still holds a row per target token. All-window targets have SWA rows only, so there the question is void."""
     return (
         kind == SWA
-        and pool_kind(scenario) in WINDOW_POOLS
-        and pool_kind(scenario) != ALL_WINDOW_POOL
+        and pool_kind(scenario) in (HYBRID_POOL, CAPPED_POOL)
         and scenario.speculative_algorithm not in DFLASH_FAMILY
         and not draft.swa_at_full_rows
     )
@@ -76,7 +76,7 @@ def draft_layer_bytes(scenario: Scenario, draft: Draft, position: int) -> int:
         draft_kv_dtype(scenario, draft),
         draft_backend(scenario, draft),
     )
-    if owns_index(shape, position) and shape.index is not None:
+    if shape.index is not None and position in shape.index.layers:
         row_bytes += index_row_bytes(shape, shape.index)
     return row_bytes
 

@@ -278,11 +278,11 @@ def check_draft(scenario: Scenario, draft: Draft) -> None:
         check_flag(f"draft.{name}", getattr(draft, name))
     check_heads_split("draft", draft.shape, draft_head_ranks(scenario.deployment))
     backend = draft_backend(scenario, draft)
-    for model_is_loaded in (False, True):
-        dtype = draft_kv_dtype(scenario, draft, model_is_loaded=model_is_loaded)
-        check_blocks("draft", draft.shape, dtype, backend)
-        if pool_kind(scenario) in WINDOW_POOLS and dtype in FP4_DTYPES:
-            raise refuse("unsupported", "draft.kv_cache_dtype", dtype, "no FP4 beside window pools")
+    # Before its weights are read it is priced in this dtype, or in its compute dtype, which every pool stores.
+    dtype = draft_kv_dtype(scenario, draft, model_is_loaded=True)
+    check_blocks("draft", draft.shape, dtype, backend)
+    if pool_kind(scenario) in WINDOW_POOLS and dtype in FP4_DTYPES:
+        raise refuse("unsupported", "draft.kv_cache_dtype", dtype, "no FP4 beside window pools")
     follows = scenario.speculative_algorithm not in (*DFLASH_FAMILY, FROZEN_KV_MTP)
     if SWA in draft.shape.layers and pool_kind(scenario) not in WINDOW_POOLS and follows:
         raise refuse("unsupported", "draft.shape.layers", draft.shape.layers, "no SWA rows to follow here")

@@ -7,7 +7,7 @@ from fractions import Fraction
 from spec.advice import SHORT_OF_MEMORY, STEPS, at_fraction
 from spec.budget import available_bytes
 from spec.capped import cap_keeps_swa_rows
-from spec.laws.base import HOLDS, NOT_JUDGED, Broken, Case, Verdict
+from spec.laws.base import HOLDS, NOT_JUDGED, SIZE_FIELDS, Broken, Case, Verdict
 from spec.laws.floats import agree, right_answers
 from spec.layers import ALL_WINDOW_POOL, WINDOW_POOLS, pool_kind
 from spec.model import MemoryFigures, PoolSizes, Refusal, Scenario
@@ -18,13 +18,19 @@ NO_FRACTION = "no mem_fraction_static below 1"
 """How it says that none would."""
 
 
+def differs_from_the_spec(case: Case, fields: tuple[str, ...]) -> Broken | None:
+    """How an answer differs from the spec's, where it differs from every answer it may be (`laws/floats.py`)."""
+    found = [agree(right, case.answer, fields) for right in right_answers(case, case.scenario)]
+    return found[0] if all(found) else None
+
+
 def refuses_exactly_when_the_spec_does(case: Case) -> Verdict:
     """Which of several shortages of memory is named is the implementation's choice: a size of no rows is short of a
     page, of a window and of a request."""
     scenario, answer = case.scenario, case.answer
-    found = [agree(right, answer, fields=()) for right in right_answers(case, scenario)]
-    if all(found):
-        return found[0] or HOLDS
+    wrong = differs_from_the_spec(case, fields=())
+    if wrong is not None:
+        return wrong
     if isinstance(answer, PoolSizes):
         return HOLDS
     if not answer.field:
@@ -94,7 +100,6 @@ def nothing_non_positive_leaves_sizing(case: Case) -> Verdict:
 
 
 def agrees_with_the_spec(case: Case) -> Verdict:
-    """Field by field; refusals as in E1; a float engine to a page (`laws/floats.py`)."""
-    found = [agree(right, case.answer) for right in right_answers(case, case.scenario)]
-    wrong = found[0] if all(found) else None
+    """Field by field; refusals as in E1; a float engine to a page."""
+    wrong = differs_from_the_spec(case, SIZE_FIELDS)
     return HOLDS if wrong is None else replace(wrong, where="the spec's answer is expected")

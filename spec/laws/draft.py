@@ -81,10 +81,10 @@ def draft_matches_target(scenario: Scenario, draft: Draft) -> bool:
     }
     kinds = draft.shape.layers
     draft_rows = {draft_layer_bytes(scenario, draft, position) for position in range(len(kinds))}
-    shares_workspace = draft_workspace_bytes(scenario, draft) > 0 or (
+    shares_workspace = draft_workspace_bytes(scenario, draft) != 0 or (
         target_kv_dtype(scenario) == "nvfp4" and not isinstance(shape.full, Latent)
     )
-    on_those_rows = not any(kind == LINEAR or follows_swa_rows(scenario, draft, kind) for kind in kinds)
+    on_those_rows = not any(follows_swa_rows(scenario, draft, kind) for kind in kinds)
     return len(target_rows) == 1 and target_rows == draft_rows and on_those_rows and not shares_workspace
 
 
@@ -178,13 +178,8 @@ def rebalanced_shapes(shape: AttentionShape) -> list[AttentionShape]:
         return [] if shape.index is not None else [replace(shape, full=moved)]
     swa_only = [replace(shape, swa=geometry) for geometry in rebalanced_heads(shape.swa)]
     full_only = [replace(shape, full=geometry) for geometry in rebalanced_heads(shape.full)]
-    both = [
-        replace(shape, full=full, swa=swa)
-        for full in rebalanced_heads(shape.full)
-        for swa in rebalanced_heads(shape.swa)
-        if shape.full == shape.swa and full == swa
-    ]
-    return full_only + swa_only + both
+    alike = rebalanced_heads(shape.full) if shape.full == shape.swa else []
+    return full_only + swa_only + [replace(shape, full=geometry, swa=geometry) for geometry in alike]
 
 
 def same_prices(scenario: Scenario, other: Scenario) -> bool:

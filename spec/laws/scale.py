@@ -92,7 +92,7 @@ def sizing_inverts_pricing(case: Case) -> Verdict:
 def hybrid_inverts_pricing(case: Case, uncapped: Scenario, answer: PoolSizes, price: tuple[int, ...]) -> Verdict:
     """The two other clauses of a hybrid pool."""
     rows, page_size = answer.max_total_num_tokens, uncapped.page_size
-    if cheapest_page(uncapped) >= 1 and min(price) > 1:
+    if cheapest_page(uncapped) >= 1:
         fewer = rows_sold(case.ask(with_budget(uncapped, tuple(stage_bytes - 1 for stage_bytes in price))))
         if fewer is not None and fewer != rows - page_size:
             return Broken("max_total_num_tokens", rows - page_size, fewer, "a byte less than the price of the size")
@@ -272,14 +272,15 @@ def orders_within_stages(shape: AttentionShape, pp_size: int) -> list[list[int]]
 def layers_are_a_sum(case: Case) -> Verdict:
     """Asks again with the layers of each stage, and those of the draft, reversed and grouped by kind."""
     scenario, draft = case.scenario, active_draft(case.scenario)
-    orders = orders_within_stages(scenario.target, scenario.deployment.pp_size)
-    for order in orders:
+    for order in orders_within_stages(scenario.target, scenario.deployment.pp_size):
         other = replace(scenario, target=reordered(scenario.target, order))
         verdict = same_answers(case.answer, case.ask(other), "the target's layers in another order")
         if verdict is not HOLDS:
             return verdict
-    for order in orders_within_stages(draft.shape, 1) if draft else []:
-        other = with_draft_shape(scenario, draft, reordered(draft.shape, order)) if draft else scenario
+    if draft is None:
+        return HOLDS
+    for order in orders_within_stages(draft.shape, 1):
+        other = with_draft_shape(scenario, draft, reordered(draft.shape, order))
         verdict = same_answers(case.answer, case.ask(other), "the draft's layers in another order")
         if verdict is not HOLDS:
             return verdict
