@@ -191,7 +191,7 @@ BAD = [
     *unsupported(WINDOW, "kv_cache_dtype", "nvfp4", "fp4_mx_block16"),
     *unsupported(ALL_WINDOW, "draft.kv_cache_dtype", "nvfp4", "fp4_mx_block16"),
     # Window models under DCP; draft windows without rows to follow, or of other heads in one pool.
-    Bad(WINDOW, "deployment", Deployment(2, 1, 2), "unsupported", "deployment.attn_dcp_size", 2),
+    Bad(WINDOW, "deployment", Deployment(4, 1, 2), "unsupported", "deployment.attn_dcp_size", 2),
     Bad(DENSE, "draft", WINDOW_DRAFT, "unsupported", "draft.shape.layers", (FULL, SWA)),
     Bad(WINDOW_DFLASH, "draft.shape.swa", Heads(8, 32, 64), "unsupported", "draft.shape.layers", (FULL, SWA)),
     # Budgets and memory figures.

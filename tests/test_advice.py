@@ -71,3 +71,16 @@ def test_fractions_are_searched_to_three_decimals():
     assert smallest_starting_fraction(rich, starts) == Fraction("0.001")
     poor = at(Fraction("0.5"), free_after_all_weights=((9,),))
     assert smallest_starting_fraction(poor, starts) == Fraction("0.999")
+
+
+def test_every_fraction_may_be_the_smallest():
+    """Whatever is asked on the way there; where all start, the lowest that is valid."""
+    for thousandths in range(1, 1000):
+        smallest = Fraction(thousandths, 1000)
+
+        def enough(scenario, smallest=smallest):
+            return scenario.budget.mem_fraction_static >= smallest
+
+        assert smallest_starting_fraction(SCENARIO, enough) == smallest
+    assert smallest_starting_fraction(SCENARIO, lambda scenario: True) == Fraction(1, 1000)
+    assert smallest_starting_fraction(SCENARIO, lambda scenario: False) is None

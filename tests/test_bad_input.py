@@ -123,6 +123,7 @@ WINDOWED = replace(
 )
 CAPPED = replace(WINDOWED, user_max_running_requests=1, disable_radix_cache=True, chunked_prefill_size=4)
 NOTHING_LEFT = MemoryFigures(((1000,),), ((100,),), Fraction("0.9"))
+NOTHING_FREE = replace(NOTHING_LEFT, free_after_all_weights=((0,),))
 STAGES = replace(ROW, target=AttentionShape((FULL,) * 2, Latent(1, 0)), deployment=Deployment(pp_size=2))
 
 SHORT = [
@@ -130,6 +131,7 @@ SHORT = [
     (replace(ROW, budget=(-(2**70),)), "no_memory_left", "available_bytes[0]", -(2**70), 1, -(2**70)),
     (replace(STAGES, budget=(100, -1)), "no_memory_left", "available_bytes[1]", -1, 1, -1),
     (replace(ROW, budget=NOTHING_LEFT), "no_memory_left", "available_bytes[0]", 0, 1, 0),
+    (replace(ROW, budget=NOTHING_FREE), "no_memory_left", "available_bytes[0]", -100, 1, -100),
     # A page larger than the budget.
     (replace(ROW, page_size=101), "no_page_fits", "available_bytes[0]", 100, 101, 100),
     (replace(ROW, page_size=2**70), "no_page_fits", "available_bytes[0]", 100, 2**70, 100),

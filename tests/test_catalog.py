@@ -171,6 +171,8 @@ def test_an_unknown_name_is_refused_with_near_names() -> None:
         catalog.target("Qwen3-8b")
     with pytest.raises(Refused, match="no name is near it"):
         catalog.target("?????")
+    with pytest.raises(Refused, match=re.escape("did you mean Qwen3-8B, Qwen3-4B, Qwen3-32B?")):
+        catalog.target("Qwen3-8b")
     with pytest.raises(Refused, match="z-lab/Kimi-K2.5-DFlash"):
         catalog.draft_record("Kimi-K2.5-DFlash")
 
@@ -195,6 +197,21 @@ def test_inkling_runs_eight_banded_runners_at_full_rows() -> None:
     assert (pair.target.name, pair.swa_full_tokens_ratio) == ("Inkling", Fraction(1, 10))
     assert (pair.draft.shape.layers, pair.draft.shape.swa) == ((SWA,) * 8, Heads(16, 128, 128))
     assert (pair.draft.num_steps, pair.draft.num_draft_tokens, pair.draft.swa_at_full_rows) == (8, 9, True)
+
+
+def test_a_runner_a_step_and_the_anchor() -> None:
+    draft = catalog.draft_record("Inkling MTP (built in)").draft
+    assert (draft.num_steps, draft.num_draft_tokens, draft.swa_at_full_rows) == (8, 9, True)
+
+
+def test_the_dtype_is_the_source_s_where_it_names_one() -> None:
+    assert catalog.target("Llama-2-7B").shape.model_dtype == "fp16"
+    assert catalog.draft_record("SpecForge llama3-8B-eagle3").draft.shape.model_dtype == "fp16"
+
+
+def test_a_standalone_draft_is_a_target_in_small() -> None:
+    (pair,) = [pair for pair in catalog.pairs() if pair.target.name == "Qwen3-32B" and pair.draft_name == "Qwen3-0.6B"]
+    assert pair.draft.shape == catalog.target("Qwen3-0.6B").shape != pair.target.shape
 
 
 def test_draft_tokens_follow_the_block() -> None:

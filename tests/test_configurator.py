@@ -17,7 +17,7 @@ from impl.configurator import (
 from impl.optimized import Configurator
 from properties.invalid_values import with_field
 from spec.model import DFLASH, EAGLE, FROZEN_KV_MTP, MTP, Deployment, PoolSizes, Refusal, Refused
-from spec.pools import size_pools
+from spec.pools import size_pools, size_pools_from_max_tokens
 from tests.configurator_scenarios import DRAFTS, GIB, POOLS, SOUND, SOUND_WINDOW, deployed
 
 
@@ -57,6 +57,13 @@ def test_a_built_configurator_answers_many_budgets(pool: str) -> None:
             except Refused as refused:
                 answer = refused.refusal
             assert answer == size_pools(asked)
+    for tokens in (5000, 1, 0, -1, True, 1.5):
+        for page_size in (scenario.page_size, 1, 3, 256, 0, True, 16.0):
+            try:
+                answer = configurator.calculate_pool_sizes_from_max_tokens(tokens, page_size)  # type: ignore[arg-type]
+            except Refused as refused:
+                answer = refused.refusal
+            assert answer == size_pools_from_max_tokens(replace(scenario, page_size=page_size), tokens)  # type: ignore[arg-type]
 
 
 def test_the_factory_refuses_what_the_spec_refuses() -> None:
@@ -132,3 +139,19 @@ def test_draft_rows_are_priced_apart() -> None:
         5 * elements * 9 // 16 + elements,
         0,
     )
+
+
+@pytest.mark.parametrize(("tokens", "context_len", "requests"), [(4099, 1025, 2048), (8194, 1024, 4096)])
+def test_the_estimate_of_running_requests_stays_in_bounds(tokens: int, context_len: int, requests: int) -> None:
+    """2047 and 4097 by the estimate: 512 a context."""
+    scenario = replace(SOUND, page_size=1, context_len=context_len)
+    answer = Configurator().size_pools_from_max_tokens(scenario, tokens)
+    assert isinstance(answer, PoolSizes) and answer.max_running_requests == requests
+    assert answer == size_pools_from_max_tokens(scenario, tokens)
+
+
+@pytest.mark.parametrize(("chunk", "is_capped"), [(None, False), (-1, False), (0, False), (1, True)])
+def test_requests_fix_the_swa_rows_only_where_prefill_is_chunked(chunk: int | None, is_capped: bool) -> None:
+    """A chunk of nothing is no chunk."""
+    configurator = create_memory_pool_configurator(replace(POOLS["capped"][1], chunked_prefill_size=chunk))
+    assert isinstance(configurator, SWARequestCapPoolConfigurator) is is_capped

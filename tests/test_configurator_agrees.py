@@ -100,6 +100,27 @@ def test_agrees_on_a_stage_that_only_pays_for_the_capped_swa_pool() -> None:
         both_ways(replace(scenario, budget=(refused.needed + off, 40 * GIB)))
 
 
+@pytest.mark.parametrize("estimate", [2047, 2048, 2049, 4095, 4096, 4097])
+def test_agrees_where_the_estimate_of_requests_meets_its_bounds(estimate: int) -> None:
+    """N * 512 / 4096 just below, on and above 2048 and 4096."""
+    scenario = replace(POOLS["default_linear"][1], page_size=1)
+    for rows in (8 * estimate - 1, 8 * estimate, 8 * estimate + 7):
+        assert Configurator().size_pools_from_max_tokens(scenario, rows) == size_pools_from_max_tokens(scenario, rows)
+
+
+def test_agrees_that_a_chunk_of_nothing_sizes_by_the_ratio() -> None:
+    """Without chunks the SWA pool cannot be sized from requests."""
+    scenario = replace(POOLS["capped"][1], chunked_prefill_size=0)
+    [sizes, *_] = both_ways(scenario)
+    assert sizes == size_pools(replace(scenario, disable_radix_cache=False))
+
+
+def test_agrees_on_the_workspace_of_a_windowed_draft() -> None:
+    """An nvfp4 DFLASH draft of SWA layers alone has its workspace in their geometry."""
+    draft = Draft(AttentionShape((SWA, SWA), None, Heads(4, 64, 64), sliding_window_size=8))
+    both_ways(replace(POOLS["default"][1], draft=draft, speculative_algorithm=DFLASH, kv_cache_dtype="nvfp4"))
+
+
 @pytest.mark.parametrize("overlap", [True, False])
 @pytest.mark.parametrize("page_size", [1, 2, 16, 64])
 def test_agrees_on_what_decode_allocates_ahead(page_size: int, overlap: bool) -> None:

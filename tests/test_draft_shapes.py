@@ -63,8 +63,10 @@ BUILT_IN = [
 
 @pytest.mark.parametrize(("config", "depth"), BUILT_IN)
 def test_built_in_mtp_layers_are_full_target_layers(config: dict[str, Any], depth: int) -> None:
-    shape = mtp_draft_from_target_config(config).shape
-    assert shape.layers == (FULL,) * depth
+    draft = mtp_draft_from_target_config(config, num_steps=2, topk=3, num_draft_tokens=5)
+    shape = draft.shape
+    assert (draft.num_steps, draft.topk, draft.num_draft_tokens) == (2, 3, 5)
+    assert (shape.layers, shape.index, shape.sliding_window_size) == ((FULL,) * depth, None, None)
     assert shape.full == (MLA_512_64 if "kv_lora_rank" in config else Heads(2, 64, 64))
 
 
@@ -99,9 +101,101 @@ def test_inkling_bands_some_depths_at_full_rows() -> None:
     assert (full.shape.layers, full.swa_at_full_rows) == ((FULL, FULL), False)
 
 
+def test_only_the_mtp_of_a_target_is_run_in_part() -> None:
+    """A whole model drafts with all its layers, but a runner a step under multi-layer EAGLE, and one layer of the
+    classes that are always rewritten."""
+    assert draft_from_config(llama(), EAGLE, num_steps=2).shape.layers == (FULL,) * 4
+    assert draft_from_config(llama(), MTP, num_steps=2).shape.layers == (FULL,) * 2
+    rewritten = model("Qwen3NextForCausalLM", full_attention_interval=2)
+    assert draft_from_config(rewritten, EAGLE, num_steps=2).shape.layers == (FULL,)
+
+
+def test_a_depth_of_none_is_no_depth() -> None:
+    """Wherever it is spelled, 0 means that the next spelling counts; 4096 is a depth, one more a typing error."""
+    for config in (
+        {"mtp_config": {"n_layers": 0}, **mla("DeepseekV3ForCausalLM", num_nextn_predict_layers=3)},
+        {"mtp_config": {"n_layers": 3}, **mla("DeepseekV3ForCausalLM", num_nextn_predict_layers=1)},
+    ):
+        assert mtp_draft_from_target_config(config).shape.layers == (FULL,) * 3
+    deep = mla("DeepseekV3ForCausalLM", num_nextn_predict_layers=4096)
+    assert len(mtp_draft_from_target_config(deep).shape.layers) == 4096
+    assert draft_depth(llama(), MTP, num_steps=4096) == 4096
+
+
+INKLING = model(
+    "InklingForConditionalGeneration", sliding_window_size=64, local_layer_ids=[0], swa_num_key_value_heads=4
+)
+
+
+@pytest.mark.parametrize(
+    ("mtp_config", "steps", "layers", "window"),
+    [
+        ({"n_layers": 4, "local_layer_ids": [3], "local_extent": 32}, 1, (FULL,), None),
+        ({"n_layers": 4, "local_layer_ids": [0, 3]}, 1, (SWA,), 63),
+        ({"n_layers": 2, "local_layer_ids": [4]}, 5, (FULL,) * 4 + (SWA,), 63),
+        ({"local_layer_ids": [1]}, 2, (FULL, SWA), 63),
+    ],
+)
+def test_bands_may_name_depths_that_are_not_run(
+    mtp_config: dict[str, Any], steps: int, layers: tuple[str, ...], window: int | None
+) -> None:
+    """As many as the config declares or as steps are run, whichever is more; a window only where one slides."""
+    shape = mtp_draft_from_target_config({**INKLING, "mtp_config": mtp_config}, MTP, num_steps=steps).shape
+    assert (shape.layers, shape.sliding_window_size) == (layers, window)
+
+
+def test_the_extent_of_the_bands_may_be_in_the_text() -> None:
+    config = {**INKLING, "mtp_local_layer_ids": [0], "mtp_local_extent": 17}
+    assert mtp_draft_from_target_config(config, MTP).shape.sliding_window_size == 16
+
+
+def test_only_inkling_has_bands_and_full_rows() -> None:
+    """Band fields of another class are not looked at; its sliding MTP layers follow the SWA rows."""
+    bands = {"mtp_config": {"n_layers": 1, "local_layer_ids": [0], "local_extent": 8}}
+    plain = mtp_draft_from_target_config({**mla("DeepseekV3ForCausalLM"), **bands})
+    assert (plain.shape.layers, plain.shape.sliding_window_size, plain.swa_at_full_rows) == ((FULL,), None, False)
+    sliding = EXCERPTS["XiaomiMiMo--MiMo-V2-Flash"]
+    trunk = mtp_draft_from_target_config(sliding)
+    assert mtp_draft_from_target_config({**sliding, **bands}).shape == trunk.shape
+    assert (trunk.shape.layers, trunk.swa_at_full_rows) == ((SWA,), False)
+    assert draft_from_config(sliding, MTP).swa_at_full_rows is False
+    assert draft_from_config({**INKLING, "mtp_local_layer_ids": [0]}, MTP).swa_at_full_rows is True
+    assert draft_from_config(INKLING, MTP).swa_at_full_rows is False
+
+
+SWITCHES = ("num_steps", "topk", "num_draft_tokens")
+SPELLED = "num_nextn_predict_layers"
 DRAFT_REFUSED: list[tuple[Callable[[], object], str, str, object]] = [
     (lambda: draft_from_config(llama(), "MEDUSA"), "invalid_input", "speculative_algorithm", "MEDUSA"),
-    (lambda: draft_from_config(llama(), EAGLE, topk=0), "invalid_input", "topk", 0),
+    *(
+        (lambda derive=derive, name=name: derive({name: 0}), "invalid_input", name, 0)
+        for name in SWITCHES
+        for derive in (
+            lambda switches: draft_from_config(llama(), EAGLE, **switches),
+            lambda switches: mtp_draft_from_target_config(model("Qwen3NextForCausalLM"), **switches),
+        )
+    ),
+    (
+        lambda: mtp_draft_from_target_config(mla("DeepseekV3ForCausalLM", num_nextn_predict_layers=-1)),
+        "invalid_input",
+        SPELLED,
+        -1,
+    ),
+    (lambda: draft_from_config(llama(num_nextn_predict_layers=-1), EAGLE), "invalid_input", SPELLED, -1),
+    (lambda: draft_from_config(llama(num_nextn_predict_layers=-1), MTP), "invalid_input", SPELLED, -1),
+    (
+        lambda: mtp_draft_from_target_config({**mla("DeepseekV3ForCausalLM"), "mtp_config": {"n_layers": -1}}),
+        "invalid_input",
+        "n_layers",
+        -1,
+    ),
+    (
+        lambda: mtp_draft_from_target_config(mla("DeepseekV3ForCausalLM", num_nextn_predict_layers=4097)),
+        "invalid_input",
+        SPELLED,
+        4097,
+    ),
+    (lambda: draft_depth(llama(), MTP, num_steps=4097), "invalid_input", "num_steps", 4097),
     (lambda: draft_from_config(llama(), MTP, num_steps=10**9), "invalid_input", "num_steps", 10**9),
     (lambda: draft_depth(llama(), EAGLE, num_steps=0), "invalid_input", "num_steps", 0),
     (lambda: mtp_draft_from_target_config(llama()), "invalid_input", "num_nextn_predict_layers", None),

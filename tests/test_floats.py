@@ -12,10 +12,10 @@ from properties.judge import judge_cell
 from spec.budget import available_bytes
 from spec.laws import BY_ID, LAWS
 from spec.laws.answers import agrees_with_the_spec
-from spec.laws.base import HOLDS, Broken, Case
-from spec.laws.floats import float_answers
+from spec.laws.base import HOLDS, NOT_JUDGED, Broken, Case
+from spec.laws.floats import float_answers, is_exact_in_float, may_need_a_byte_more, unless_float
 from spec.layers import HYBRID_POOL, pool_kind
-from spec.model import FULL, SWA, AttentionShape, Heads, Refusal, Refused, Scenario
+from spec.model import FULL, SWA, AttentionShape, Deployment, Heads, Refusal, Refused, Scenario
 from spec.pools import size_pools, sizes_of, stage_row_bytes
 from spec.units import align_down
 
@@ -139,8 +139,54 @@ def test_the_only_page_may_be_lost():
     one_page = replace(TENTH, page_size=100, swa_full_tokens_ratio=Fraction(3, 5), budget=(640,))
     exact = size_pools(one_page)
     assert (exact.kind, exact.value) == ("window_pool_too_small", 0)
-    assert "no_page_fits" in [answer.kind for answer in float_answers(one_page)]
+    assert Refusal("no_page_fits", "available_bytes", 0) in float_answers(one_page)
     assert judged(one_page, Refusal("no_page_fits", "available_bytes", 0)) is HOLDS
+
+
+def test_one_stage_on_its_boundary_is_enough():
+    """440 bytes are 100 rows of 4.4, 450 are not quite 102."""
+    stages = replace(
+        TENTH, target=replace(WINDOWED, layers=(FULL, SWA) * 2), deployment=Deployment(pp_size=2), budget=(440, 450)
+    )
+    assert {answer.max_total_num_tokens for answer in float_answers(stages)} == {100, 98}
+
+
+def test_other_pools_divide_integers():
+    """400 bytes are exactly 50 rows of 8."""
+    full_length = replace(TENTH, window_pools=False, budget=(400,))
+    assert size_pools(full_length).max_total_num_tokens == 50
+    assert float_answers(full_length) == [size_pools(full_length)]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "exact"), [("1", True), ("1/2", True), ("3/4", True), ("1/3", False), ("0.9", False)]
+)
+def test_sums_of_halves_are_exact_in_float(ratio, exact):
+    """And nothing else."""
+    assert is_exact_in_float(Fraction(ratio)) is exact
+
+
+@pytest.mark.parametrize(
+    ("exact", "changes", "may"),
+    [
+        (False, {}, True),
+        (True, {}, False),
+        (False, {"swa_full_tokens_ratio": Fraction(1, 8)}, False),
+        (False, {"window_pools": False}, False),
+    ],
+)
+def test_only_a_float_that_rounds_may_need_a_byte_more(exact, changes, may):
+    """An exact engine never, nor one whose sums are exact."""
+    assert may_need_a_byte_more(Case(TENTH, sizes(98, 8), size_pools, exact=exact), replace(TENTH, **changes)) is may
+
+
+def test_only_a_complaint_is_forgiven():
+    """What is not judged stays so."""
+    case = Case(TENTH, sizes(98, 8), size_pools, exact=False)
+    asked = (TENTH, sizes(98, 8))
+    broken = Broken("max_total_num_tokens", 100, 98)
+    assert [unless_float(case, verdict, asked) for verdict in (NOT_JUDGED, HOLDS, broken)] == [NOT_JUDGED, HOLDS, HOLDS]
+    assert unless_float(case, broken, (TENTH, sizes(96, 8))) is broken
 
 
 def test_a_refusal_before_the_solve_step_stands():

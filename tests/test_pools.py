@@ -27,9 +27,18 @@ from spec.model import (
     MemoryFigures,
     PoolSizes,
     Refusal,
+    Refused,
     Scenario,
 )
-from spec.pools import RowBytes, hybrid_swa_rows, rows_that_fit, size_pools, size_pools_from_max_tokens, stage_row_bytes
+from spec.pools import (
+    RowBytes,
+    hybrid_swa_rows,
+    request_length,
+    rows_that_fit,
+    size_pools,
+    size_pools_from_max_tokens,
+    stage_row_bytes,
+)
 from spec.units import GiB
 
 BYTE_ROW = AttentionShape((FULL,), Latent(1, 0))
@@ -295,6 +304,14 @@ def test_available_bytes():
     spent = replace(figures, free_after_all_weights=((300, 100), (500, 400)))
     refused = size_pools(Scenario(replace(BYTE_ROW, layers=(FULL, FULL)), spent, deployment=Deployment(pp_size=2)))
     assert (refused.kind, refused.field, refused.value) == ("no_memory_left", "available_bytes[0]", 0)
+
+
+def test_rows_of_one_token_leave_no_length():
+    """Whatever the context: the refusal says how many tokens there are."""
+    for held in (0, 1):
+        with pytest.raises(Refused) as caught:
+            request_length(fp8(BYTE_ROW, 100), held)
+        assert (caught.value.refusal.needed, caught.value.refusal.available) == (2, held)
 
 
 def test_ranks_and_stages():

@@ -70,6 +70,63 @@ def test_mxfp4_gpt_oss_computes_in_bf16() -> None:
     assert shape_from_config(plain | {"quantization_config": {"quant_method": "mxfp4"}}).model_dtype == "bf16"
 
 
+def test_mxfp4_says_nothing_of_another_class() -> None:
+    assert shape_from_config(llama(torch_dtype="float16", quantization_config={"quant_method": "mxfp4"})) == (
+        shape_from_config(llama(torch_dtype="float16"))
+    )
+
+
+def test_the_first_class_counts() -> None:
+    config = llama(architectures=["LlamaForCausalLM", "MysteryForCausalLM"])
+    assert shape_from_config(config) == shape_from_config(llama())
+
+
+def test_a_model_may_have_4096_layers() -> None:
+    assert len(shape_from_config(llama(num_hidden_layers=4096)).layers) == 4096
+
+
+def test_a_window_may_reach_one_token_back() -> None:
+    """Gemma 3 counts the token itself, Mistral does not."""
+    assert shape_from_config(model("MistralForCausalLM", sliding_window=1)).sliding_window_size == 1
+    assert shape_from_config(model("Gemma3ForCausalLM", sliding_window=2)).sliding_window_size == 1
+
+
+def test_every_layer_may_slide_from_the_first_on() -> None:
+    config = model("Qwen2ForCausalLM", sliding_window=64, use_sliding_window=True, max_window_layers=0)
+    assert shape_from_config(config).layers == (SWA,) * 4
+
+
+def test_a_sliding_head_is_as_wide_as_k_of_a_full_one() -> None:
+    """Its K where nothing is given, its V as its K: not the V of a full head."""
+    config = model(
+        "MiMoV2ForCausalLM", hybrid_layer_pattern=[0, 1, 1, 1], sliding_window=64, head_dim=96, v_head_dim=32
+    )
+    shape = shape_from_config(config)
+    assert (shape.full, shape.swa) == (Heads(2, 96, 32), Heads(2, 96, 96))
+
+
+def test_fields_of_another_class_are_not_looked_at() -> None:
+    """A rank beside heads, an index beside heads."""
+    stray = llama(kv_lora_rank=512, qk_rope_head_dim=64, index_head_dim=128, index_topk=64)
+    assert shape_from_config(stray) == shape_from_config(llama())
+
+
+def test_linear_layers_are_listed_in_any_order_and_own_no_index() -> None:
+    lists = {"kda_layers": [4, 2, 1], "full_attn_layers": [3]}
+    config = mla("KimiLinearForCausalLM", linear_attn_config=lists, index_head_dim=128)
+    shape = shape_from_config(config)
+    assert shape.layers == (LINEAR, LINEAR, FULL, LINEAR)
+    assert shape.index == Index(128, (2,))
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_sparse_attention_may_be_configured_inside_or_outside_of_the_text(nested: bool) -> None:
+    sparse = {"sparse_attention_config": SPARSE}
+    text = model("MiniMaxM3SparseForCausalLM", **(sparse if nested else {}))
+    outer = {"text_config": text, **({} if nested else sparse)}
+    assert shape_from_config(outer).index == Index(128, (1, 2, 3), stores_values=True)
+
+
 FP8_SCHEME = {"type": "float", "num_bits": 8, "strategy": "tensor", "symmetric": True, "dynamic": False}
 QUANTIZATIONS = [
     (None, None),
@@ -82,6 +139,9 @@ QUANTIZATIONS = [
     ({"quant_method": "compressed-tensors", "kv_cache_scheme": FP8_SCHEME | {"dynamic": True}}, None),
     ({"quant_method": "compressed-tensors", "kv_cache_scheme": FP8_SCHEME | {"strategy": "channel"}}, None),
     ({"quant_method": "compressed-tensors", "kv_cache_scheme": FP8_SCHEME | {"num_bits": 4}}, None),
+    ({"quant_method": "compressed-tensors", "kv_cache_scheme": FP8_SCHEME | {"num_bits": 8.0}}, None),
+    ({"quant_method": "compressed-tensors", "kv_cache_scheme": FP8_SCHEME | {"type": "int"}}, None),
+    ({"quant_method": "compressed-tensors", "kv_cache_scheme": FP8_SCHEME | {"symmetric": False}}, None),
     ({"quant_method": "compressed-tensors", "kv_cache_scheme": None}, None),
 ]
 
@@ -90,6 +150,8 @@ QUANTIZATIONS = [
 def test_only_a_quantized_kv_cache_makes_a_kv_checkpoint_dtype(quantization: object, dtype: str | None) -> None:
     assert shape_from_config(llama(quantization_config=quantization)).kv_checkpoint_dtype == dtype
     assert shape_from_config({"text_config": llama(quantization_config=quantization)}).kv_checkpoint_dtype == dtype
+    outer = {"text_config": llama(), "quantization_config": quantization}
+    assert shape_from_config(outer).kv_checkpoint_dtype == dtype
 
 
 LAYER_SPELLINGS = [
