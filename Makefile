@@ -12,7 +12,7 @@ RELEASES := $(SGLANG_VENV)/releases
 SGLANG_ALL := 0.5.14 0.5.15 0.5.16 0.5.17 0.5.18 0.5.19 0.5.20 0.5.21 0.5.22 0.5.23
 
 .DEFAULT_GOAL := help
-.PHONY: help properties model gate gate-selftest matrix test bench clean
+.PHONY: help properties model gate gate-selftest matrix test faults mutants bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
@@ -41,6 +41,12 @@ test: $(READY)  ## the suite's own tests with their coverage, lint, format and t
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
 	$(PYTHON) -m pytest tests -n auto --dist loadfile --benchmark-disable --cov $(ARGS)
+
+faults: $(READY)  ## hunt every known-bad implementation by every law; ARGS=--check: one seed, as CI does
+	$(PYTHON) -m tests.kill_matrix $(ARGS)
+
+mutants: $(READY)  ## change one operator, constant, name or term at a time: what survives? ARGS=--sample, as CI does
+	$(PYTHON) -m tests.mutants $(ARGS)
 
 bench: $(READY)  ## how much faster the configurator is than the spec
 	$(PYTHON) -m pytest tests/benchmarks --benchmark-only $(ARGS)
