@@ -56,6 +56,7 @@ class Implementation(Protocol):
 REGISTRY = {
     "spec": "impl.reference:Reference",
     "configurator": "impl.optimized:Configurator",
+    "batched": "impl.batched_scenarios:Batched",
     "sglang": "impl.sglang:SGLang",
 }
 """Names of the built-in implementations and where each lives."""

@@ -142,11 +142,15 @@ class MemoryPoolConfigurator:
             return 0, 0
         return self._draft_bytes or (self._layer_ratio_bytes(stage, len(draft.shape.layers)), 0)
 
-    def _stage_cost(self, stage: int) -> tuple[int, int]:
-        """What `_paid_and_page_cost` says of one stage, draft included."""
+    def stage_row_bytes(self, stage: int) -> tuple[int, int, int]:
+        """F, S and D of one rank of a stage, in bytes; what of the draft follows SWA rows is part of S."""
         full, swa = self._target_row_bytes(self._stage_kinds[stage])
         draft, draft_swa = self.draft_cell_size_per_token(stage)
-        return self._paid_and_page_cost(full, swa + draft_swa, draft)
+        return full, swa + draft_swa, draft
+
+    def _stage_cost(self, stage: int) -> tuple[int, int]:
+        """What `_paid_and_page_cost` says of one stage, draft included."""
+        return self._paid_and_page_cost(*self.stage_row_bytes(stage))
 
     def calculate_pool_sizes(self, available_bytes: tuple[int, ...], page_size: int) -> PoolSizes:
         """Bytes of each pipeline stage to tokens, in rows per rank.
