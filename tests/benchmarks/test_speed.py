@@ -1,9 +1,13 @@
-"""Spec and configurator on the same realistic scenarios in one run; ratios go into `extra_info`. Nothing is asserted
-about time: `python -m tests.benchmarks.ratios` prints both ratios."""
+"""Spec, configurator and batches on the same realistic scenarios in one run; ratios go into `extra_info`. Nothing is
+asserted about time: `python -m tests.benchmarks.ratios` prints the ratios of spec and configurator."""
 
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from impl.batched import size_batch
+from impl.batched_scenarios import batch_of, row_of
+from impl.configurator import create_memory_pool_configurator
+from spec.layers import POOL_KINDS, pool_kind
 from spec.model import PoolSizes
 from tests.benchmarks.ratios import REALISTIC, seconds_per_call, ways
 
@@ -38,3 +42,28 @@ def test_build_and_size(benchmark: BenchmarkFixture, name: str) -> None:
 def test_size(benchmark: BenchmarkFixture, name: str) -> None:
     """A configurator built before."""
     record(benchmark, name, "size")
+
+
+ROWS = 10_000
+"""Scenarios of a batch."""
+
+
+@pytest.mark.parametrize("kind", POOL_KINDS)
+def test_size_a_batch(benchmark: BenchmarkFixture, kind: str) -> None:
+    """Ten thousand budgets of one model as columns, beside a configurator that is asked for each."""
+    scenario = next(scenario for scenario in REALISTIC.values() if pool_kind(scenario) == kind)
+    row = row_of(scenario)
+    batch = batch_of([row] * ROWS)
+    available = [bytes_of_row[0] + place for place, bytes_of_row in enumerate(batch.available_bytes.tolist())]
+    batch.available_bytes[:, 0] = available
+    configurator = create_memory_pool_configurator(scenario)
+
+    def one_by_one() -> list[PoolSizes]:
+        return [configurator.calculate_pool_sizes((one,), scenario.page_size) for one in available]
+
+    single_seconds = min(seconds_per_call(one_by_one, 1) for _ in range(3))
+    sized = benchmark.pedantic(size_batch, (kind, batch), rounds=10)  # type: ignore[no-untyped-call]
+    assert sized.max_total_num_tokens.tolist() == [answer.max_total_num_tokens for answer in one_by_one()]
+    if benchmark.stats is not None:
+        benchmark.extra_info["scenarios_per_second"] = ROWS / benchmark.stats.stats.min
+        benchmark.extra_info["times_faster_than_configurator"] = single_seconds / benchmark.stats.stats.min
