@@ -4,6 +4,8 @@ the bytes are cut, which a draw of whole GiB cannot be."""
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from fractions import Fraction
+from math import ceil
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.errors import HypothesisException
@@ -14,13 +16,18 @@ from properties.corpus import cell_seed, no_constants_of_ours
 from properties.judge import Finding, Unsupported, verdict
 from properties.strategies import SCENARIOS
 from spec.budget import available_bytes
+from spec.capped import capped_swa_rows
 from spec.laws.base import Broken, is_valid, with_draft_shape
+from spec.layers import CAPPED_POOL, pool_kind
 from spec.model import AttentionShape, Refused, Scenario, active_draft
+from spec.pools import bytes_per_token, stage_row_bytes
 
 MORE_DRAWS = 300
 """Scenarios drawn where those of the corpus do not show it: the finding is a real model."""
 CUTS = (1000, 10, 2)
 """Divisors to cut bytes by, the boldest first."""
+
+FEW_PAGES = range(1, 7)
 
 Breaks = Callable[[Scenario], Broken | None]
 
@@ -79,6 +86,54 @@ def shrunk_draw(cell: Cell, breaks: Breaks, draws: int, run_seed: int) -> Scenar
     return None
 
 
+def on_fewer_stages(scenario: Scenario) -> Iterator[Scenario]:
+    """The scenario on two stages."""
+    deployment, budget = scenario.deployment, scenario.budget
+    if deployment.pp_size > 2 and isinstance(budget, tuple):
+        yield replace(scenario, deployment=replace(deployment, pp_size=2), budget=budget[:2])
+
+
+def in_plain_windows(scenario: Scenario) -> Iterator[Scenario]:
+    """The scenario with an SWA row a full row and windows of a token, both or one, under its own cap or a smaller."""
+    target = scenario.target
+    square = replace(scenario, swa_full_tokens_ratio=Fraction(1))
+    if (target.sliding_window_size or 1) == 1:
+        plain = [square]
+    else:
+        of_a_token = replace(target, sliding_window_size=1)
+        plain = [replace(square, target=of_a_token), square, replace(scenario, target=of_a_token)]
+    for changed in plain:
+        if changed != scenario:
+            yield changed
+            yield from under_a_smaller_cap(changed)
+
+
+def under_a_smaller_cap(scenario: Scenario) -> Iterator[Scenario]:
+    """The scenario without a user cap, or with one of a few pages, or of a token more."""
+    cap = scenario.max_total_tokens
+    if cap is not None:
+        yield replace(scenario, max_total_tokens=None)
+        smaller = [pages * scenario.page_size + more for pages in FEW_PAGES for more in (0, 1)]
+        yield from (replace(scenario, max_total_tokens=tokens) for tokens in smaller if tokens < cap)
+
+
+def on_a_few_pages(scenario: Scenario) -> Iterator[Scenario]:
+    """The scenario on the bytes of a few pages, just so or with almost a page more."""
+    budget = scenario.budget
+    if not isinstance(budget, tuple):
+        return
+    kind, page_size = pool_kind(scenario), scenario.page_size
+    rows = [stage_row_bytes(scenario, stage) for stage in range(len(budget))]
+    cells = [bytes_per_token(kind, stage_rows, scenario.swa_full_tokens_ratio) for stage_rows in rows]
+    fixed = capped_swa_rows(scenario) if kind == CAPPED_POOL else 0
+    for pages in FEW_PAGES:
+        for more in (0, page_size - Fraction(1, 2)):
+            prices = [ceil((pages * page_size + more) * cell) for cell in cells]
+            fewer = tuple(max(1, price + fixed * row.swa) for price, row in zip(prices, rows, strict=True))
+            if max(fewer) < max(budget):
+                yield replace(scenario, budget=fewer)
+
+
 def cut_bytes(scenario: Scenario) -> Iterator[Scenario]:
     """The scenario on the bytes that its memory figures come to, or on fewer bytes: on all stages, then on one."""
     budget = scenario.budget
@@ -121,10 +176,22 @@ def without_layer(shape: AttentionShape, position: int) -> AttentionShape:
     return replace(shape, layers=shape.layers[:position] + shape.layers[position + 1 :], index=index)
 
 
+STEPS = (
+    on_smaller_pages,
+    on_fewer_stages,
+    with_fewer_layers,
+    in_plain_windows,
+    under_a_smaller_cap,
+    on_a_few_pages,
+    cut_bytes,
+)
+"""Ways to make a scenario smaller, the boldest first."""
+
+
 def reduced(scenario: Scenario, breaks: Breaks) -> Scenario:
     """The scenario made smaller step by step as long as it breaks and stays in its cell."""
     cell = cell_of(scenario)
-    for step in (on_smaller_pages, with_fewer_layers, cut_bytes):
+    for step in STEPS:
         for smaller in step(scenario):
             if smaller != scenario and is_valid(smaller) and cell_of(smaller) == cell and breaks(smaller) is not None:
                 return reduced(smaller, breaks)

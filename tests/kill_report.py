@@ -27,7 +27,10 @@ LAYERS_ARE_THE_POINT = (
     "LeastBytesLargestCell",  # a stage of one layer, and one of two
     "WindowLayersOneTooFar",  # an SWA layer where the next stage begins
 )
-BYTES_ARE_THE_POINT = ("AdviceTheWrongWay",)  # readings of whole GiB
+BYTES_ARE_THE_POINT = (
+    "AdviceTheWrongWay",  # readings of whole GiB
+    "FloatTruncation",  # a byte a token, which shows after as many tokens as one has bytes
+)
 """Faults whose counterexamples may be larger."""
 
 

@@ -12,7 +12,20 @@ from properties.judge import Finding, verdict
 from properties.shrinking import reduced, shrunk_draw, smallest, with_fewer_layers
 from spec.laws import BY_ID
 from spec.laws.base import Broken
-from spec.model import FULL, SWA, AttentionShape, Draft, Heads, Index, Latent, MemoryFigures, Scenario
+from spec.model import (
+    FULL,
+    SWA,
+    AttentionShape,
+    Deployment,
+    Draft,
+    Heads,
+    Index,
+    Latent,
+    MemoryFigures,
+    PoolSizes,
+    Scenario,
+)
+from spec.pools import size_pools
 from spec.units import GiB
 from tests.kill_report import MOST_BYTES, MOST_LAYERS
 from tests.wrong_implementations import ChangesItsMind
@@ -91,13 +104,41 @@ def test_bytes_pages_and_layers_are_cut_as_far_as_it_breaks():
 def test_readings_become_the_bytes_they_come_to():
     """Where these show it too: a law on readings needs them."""
     figures = MemoryFigures(((8 * GiB,),), ((5 * GiB,),), Fraction(3, 4))
-    scenario = Scenario(AttentionShape((FULL,), Heads(1, 1, 1)), figures)
+    scenario = Scenario(AttentionShape((FULL,), Heads(1, 1, 1)), figures, swa_full_tokens_ratio=Fraction(1))
     small = reduced(scenario, lambda tried: Broken("bytes", 0, 0))
     assert small.budget == (1,)
     on_readings = reduced(scenario, lambda tried: None if isinstance(tried.budget, tuple) else Broken("bytes", 0, 0))
     assert on_readings == scenario
     nothing_left = replace(scenario, budget=replace(figures, free_after_all_weights=((GiB,),)))
     assert reduced(nothing_left, lambda tried: Broken("bytes", 0, 0)) == nothing_left
+
+
+def test_what_shows_in_few_pages_is_shown_in_few():
+    """Two stages, a window of a token, an SWA row a full row, a cap of a page."""
+    heads = Heads(1, 1, 1)
+    shape = AttentionShape((SWA, FULL) * 4, heads, heads, sliding_window_size=128)
+    scenario = Scenario(
+        shape,
+        (GiB,) * 4,
+        deployment=Deployment(pp_size=4),
+        page_size=64,
+        swa_full_tokens_ratio=Fraction(1, 1000),
+        max_total_tokens=10**6,
+    )
+    small = reduced(scenario, lambda tried: Broken("cap", 0, 0) if tried.max_total_tokens else None)
+    assert (small.deployment.pp_size, small.page_size, small.max_total_tokens) == (2, 1, 1)
+    assert (small.target.sliding_window_size, small.swa_full_tokens_ratio) == (1, 1)
+    assert max(small.budget) < 100
+    assert reduced(scenario, lambda tried: Broken("cap", 0, 0)).max_total_tokens is None
+
+
+def test_a_fixed_window_pool_stays_paid_for():
+    """Few pages of a capped pool are those beside its SWA rows."""
+    heads = Heads(1, 1, 1)
+    shape = AttentionShape((SWA, FULL), heads, heads, sliding_window_size=5)
+    scenario = Scenario(shape, (GiB,), user_max_running_requests=4, disable_radix_cache=True, chunked_prefill_size=8)
+    starts = reduced(scenario, lambda tried: Broken("rows", 0, 0) if isinstance(size_pools(tried), PoolSizes) else None)
+    assert starts.budget[0] < MOST_BYTES
 
 
 def test_a_layer_goes_with_its_index():
