@@ -36,7 +36,7 @@ NOT_AN_IMPLEMENTATION = object()
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("configurater", "neither one of spec, configurator, sglang nor module:object"),
+        ("configurater", "neither one of spec, configurator, batched, sglang nor module:object"),
         ("no.such.module:Thing", "cannot be loaded"),
         ("impl.optimized:Nothing", "cannot be loaded"),
         ("tests.test_implementations:NOT_AN_IMPLEMENTATION", "lacks name, version, supports, size_pools"),
