@@ -29,7 +29,7 @@ def add_options(parser: pytest.Parser) -> None:
         "--kv-impl",
         default="configurator",
         metavar="NAME",
-        help="the implementation to judge: spec, configurator, sglang, or module:object (default: configurator)",
+        help="who is judged: spec, configurator, batched, sglang, or module:object (default: configurator)",
     )
     group.addoption(
         "--kv-impl-path",
