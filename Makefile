@@ -12,7 +12,7 @@ RELEASES := $(SGLANG_VENV)/releases
 SGLANG_ALL := 0.5.14 0.5.15 0.5.16 0.5.17 0.5.18 0.5.19 0.5.20 0.5.21 0.5.22 0.5.23
 
 .DEFAULT_GOAL := help
-.PHONY: help properties model gate gate-selftest matrix test faults mutants bench clean
+.PHONY: help properties model gate gate-selftest gate-mutants matrix test faults mutants bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
@@ -32,6 +32,9 @@ gate: $(GATE_READY)  ## judge a released SGLang, or a checkout: make gate SGLANG
 
 gate-selftest: $(RELEASES)/$(SGLANG)/.ready  ## does the gate see a wrong price, and a release it does not know?
 	KV_IMPL_PATH=$(RELEASES)/$(SGLANG) $(SGLANG_PYTHON) -m pytest tests/check_gate.py $(ARGS)
+
+gate-mutants: $(RELEASES)/$(SGLANG)/.ready  ## change one term of SGLang's own budget at a time: does the gate see it?
+	$(SGLANG_PYTHON) -W ignore -m tests.sglang_mutants $(RELEASES)/$(SGLANG) $(ARGS)
 
 matrix: $(SGLANG_ALL:%=$(RELEASES)/%/.ready)  ## judge all ten releases beside what is known of them, and write impl/sglang/FINDINGS.md
 	$(SGLANG_PYTHON) -m properties.matrix $(RELEASES) $(SGLANG_VENV)/matrix $(ARGS)
