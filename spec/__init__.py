@@ -86,5 +86,16 @@ READING_ORDER = (
     "spec.startup.story",
     "spec.startup.checks",
     "spec.startup.__main__",
+    "spec.explain",
+    "spec.explain.wording",
+    "spec.explain.models",
+    "spec.explain.setup",
+    "spec.explain.rows",
+    "spec.explain.equations",
+    "spec.explain.results",
+    "spec.explain.findings",
+    "spec.explain.report",
+    "spec.explain.command",
+    "spec.__main__",
 )
 """A file imports only files above it."""
