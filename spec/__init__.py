@@ -95,6 +95,10 @@ READING_ORDER = (
     "spec.explain.results",
     "spec.explain.findings",
     "spec.explain.report",
+    "spec.explain.charts",
+    "spec.explain.pictures",
+    "spec.explain.figure_data",
+    "spec.explain.figures",
     "spec.explain.command",
     "spec.__main__",
 )

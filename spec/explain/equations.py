@@ -87,7 +87,9 @@ def memory_equations(setup: Setup) -> Iterator[Equation]:
     budget = setup.scenario.budget
     if not isinstance(budget, MemoryFigures):
         given = number_text(budget[0])
-        yield Equation(MEMORY, "A", "available bytes, as given", "available_bytes", given, budget[0], "bytes", "model.Scenario")
+        yield Equation(
+            MEMORY, "A", "available bytes, as given", "available_bytes", given, budget[0], "bytes", "model.Scenario"
+        )
         return
     before, after = budget.free_before_load[0][0], budget.free_after_all_weights[0][0]
     weights = [setup.weight_bytes or 0] + ([] if setup.draft_weight_bytes is None else [setup.draft_weight_bytes])
