@@ -136,5 +136,6 @@ def stacked_bar(axes: "Axes", segments: Sequence[Segment], whole: int) -> None:
         left += width
     axes.set_xlim(0, share(left))
     axes.set_yticks([])
+    axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.spines["left"].set_visible(False)
     axes.legend(loc="upper left", bbox_to_anchor=(0, -1 / 3), ncols=4, borderaxespad=0)

@@ -1,30 +1,73 @@
 """`python -m spec explain`: the command line. Exit codes: 0 explained, 1 a refused start, 2 wrong input."""
 
+import argparse
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
-from spec.explain.report import as_json, explain, text
+from spec.explain.compare import compared
+from spec.explain.report import Explanation, as_json, explain, text
 from spec.explain.setup import parser, setup_of
-from spec.model import Refusal, Refused
+from spec.model import Refusal, Refused, refuse
 
 PROGRAM = "python -m spec explain"
 
 
+def write(option: str, path: Path, content: str) -> None:
+    """Writes a file. Refuses a path that cannot be written."""
+    try:
+        path.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise refuse("invalid_input", option, str(path), f"it cannot be written: {error.strerror}") from error
+
+
+def write_pictures(asked: argparse.Namespace, explanation: Explanation) -> None:
+    """The files that were asked for. matplotlib is imported here, and where nobody asks, nowhere."""
+    if asked.svg is not None:
+        from spec.explain.charts import svg
+        from spec.explain.pictures import budget_picture
+
+        write("svg", asked.svg, svg(budget_picture(explanation)))
+    if asked.html is not None:
+        from spec.explain.page import page
+
+        write("html", asked.html, page(explanation))
+
+
 def explain_budget(arguments: Sequence[str]) -> int:
     """`explain TARGET [DRAFT]`."""
-    options = parser(PROGRAM)
+    options = parser(f"{PROGRAM} TARGET [DRAFT]")
     options.add_argument("--json", action="store_true", help="print JSON")
+    options.add_argument("--svg", type=Path, metavar="FILE", help="draw a rank's memory and one token")
+    options.add_argument("--html", type=Path, metavar="FILE", help="write one page that needs no network")
     asked = options.parse_args(arguments)
     explanation = explain(setup_of(asked))
+    write_pictures(asked, explanation)
     print(json.dumps(as_json(explanation), indent=1) if asked.json else text(explanation))
     return 1 if isinstance(explanation.answer, Refusal) else 0
 
 
+def explain_difference(arguments: Sequence[str]) -> int:
+    """`explain compare TARGET [DRAFT] [options] vs TARGET [DRAFT] [options]`."""
+    if list(arguments).count("vs") != 1:
+        raise refuse("invalid_input", "compare", " ".join(arguments), "put vs between the two set-ups")
+    middle = list(arguments).index("vs")
+    options = parser(f"{PROGRAM} compare TARGET [DRAFT] [options] vs TARGET [DRAFT]")
+    sides = [explain(setup_of(options.parse_args(side))) for side in (arguments[:middle], arguments[middle + 1 :])]
+    print(compared(*sides))
+    return 0
+
+
+VERBS = {"compare": explain_difference}
+"""What may stand in the place of TARGET."""
+
+
 def main(arguments: Sequence[str]) -> int:
     """Runs one of the verbs; a refusal of the input is one line that names the field and the value."""
+    verb = VERBS.get(arguments[0]) if arguments else None
     try:
-        return explain_budget(arguments)
+        return explain_budget(arguments) if verb is None else verb(arguments[1:])
     except Refused as refused:
         print(f"{PROGRAM}: {refused}", file=sys.stderr)
         return 2

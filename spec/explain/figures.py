@@ -35,7 +35,7 @@ def memory_bar() -> Picture:
         setup = one.setup
         panel.set_title(f"{setup.target_name} with {setup.draft_name}, GiB", loc="left")
         stacked_bar(panel, one.memory_bar, GiB)
-    figure.subplots_adjust(left=2 / 100, right=98 / 100, top=92 / 100, bottom=22 / 100, hspace=2)
+    figure.subplots_adjust(left=2 / 100, right=98 / 100, top=92 / 100, bottom=18 / 100, hspace=2)
     return Picture(
         title="Where the memory of a rank goes",
         description=". ".join(f"{one.setup.target_name}: {in_words(one.memory_bar)}" for one in examples),

@@ -33,7 +33,7 @@ def budget_picture(explanation: Explanation) -> Picture:
         stacked_bar(axes[0], memory, GiB)
     axes[-1].set_title("One token, bytes", loc="left")
     stacked_bar(axes[-1], token, 1)
-    bottom = 1 / 5 if memory else 2 / 5
+    bottom = 15 / 100 if memory else 2 / 5
     figure.subplots_adjust(left=2 / 100, right=98 / 100, top=92 / 100 if memory else 85 / 100, bottom=bottom, hspace=2)
     heard = f"One token: {token_words(token)}."
     return Picture(

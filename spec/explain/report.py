@@ -119,13 +119,17 @@ def sold_line(explanation: Explanation) -> str:
     )
 
 
+def knob_result(knob: Knob) -> str:
+    """The tokens a knob sells, and how many more than now."""
+    change = "" if knob.change is None else f" ({knob.change:+,})"
+    return f"refused, {knob.refusal}" if knob.tokens is None else f"{knob.tokens:,} tokens{change}"
+
+
 def knob_lines(turned: tuple[Knob, ...]) -> Iterator[str]:
     """One line a knob: the setting, what it becomes, the tokens then."""
     width = max(len(knob.name) for knob in turned)
     for knob in turned:
-        change = "" if knob.change is None else f" ({knob.change:+,})"
-        result = f"refused, {knob.refusal}" if knob.tokens is None else f"{knob.tokens:,} tokens{change}"
-        yield f"  {knob.name:<{width}}  {knob.before} -> {knob.after}: {result}"
+        yield f"  {knob.name:<{width}}  {knob.before} -> {knob.after}: {knob_result(knob)}"
 
 
 def bar_lines(name: str, segments: tuple[Segment, ...], columns: int = 40) -> Iterator[str]:
@@ -158,6 +162,8 @@ def text(explanation: Explanation) -> str:
 
 def plain(value: object) -> object:
     """A value as JSON has it: a Fraction as the decimal that was written, records as objects."""
+    if isinstance(value, Fraction) and value.denominator == 1:
+        return value.numerator
     if isinstance(value, Fraction):
         return number_text(value).replace(",", "")
     if isinstance(value, dict):

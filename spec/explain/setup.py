@@ -42,7 +42,7 @@ def parser(program: str) -> argparse.ArgumentParser:
     """The options. Each group is one line of thought."""
     options = argparse.ArgumentParser(
         prog=program,
-        usage=f"{program} TARGET [DRAFT] [options]",
+        usage=f"{program} [options]",
         description="Every term of one KV-cache budget.",
         allow_abbrev=False,
     )
