@@ -96,6 +96,8 @@ READING_ORDER = (
     "spec.explain.findings",
     "spec.explain.report",
     "spec.explain.compare",
+    "spec.explain.log_lines",
+    "spec.explain.log",
     "spec.explain.charts",
     "spec.explain.pictures",
     "spec.explain.page",

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spec.explain.compare import compared
+from spec.explain.log import OFF, judged, told_lines
+from spec.explain.log_lines import lines_of, models_of, options_of, server_args
 from spec.explain.report import Explanation, as_json, explain, text
 from spec.explain.setup import parser, setup_of
 from spec.model import Refusal, Refused, refuse
@@ -59,7 +61,32 @@ def explain_difference(arguments: Sequence[str]) -> int:
     return 0
 
 
-VERBS = {"compare": explain_difference}
+def explain_log(arguments: Sequence[str]) -> int:
+    """`explain log FILE [TARGET [DRAFT]] [options]`. What the log says of models and deployment comes first, so that
+    what the reader says replaces it. Exit code 1 where a line does not add up."""
+    if not arguments:
+        raise refuse("invalid_input", "FILE", None, "name the file that holds the log")
+    log = read_log(arguments[0])
+    fields = server_args(log)
+    said = list(arguments[1:])
+    models = [] if said and not said[0].startswith("-") else models_of(fields)
+    options = parser(f"{PROGRAM} log FILE [TARGET [DRAFT]]")
+    asked = options.parse_args([*options_of(fields), *models, *said])
+    fraction, asked.mem_fraction_static, asked.available_bytes = asked.mem_fraction_static, None, 1
+    found = judged(list(lines_of(log)), setup_of(asked).scenario, fraction)
+    print("\n".join(told_lines(found)))
+    return 1 if any(one.verdict == OFF for one in found) else 0
+
+
+def read_log(name: str) -> str:
+    """The text of a file. Refuses what cannot be read."""
+    try:
+        return Path(name).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise refuse("invalid_input", "FILE", name, f"it cannot be read: {error.strerror}") from error
+
+
+VERBS = {"compare": explain_difference, "log": explain_log}
 """What may stand in the place of TARGET."""
 
 

@@ -67,9 +67,9 @@ def read_config(name: str) -> Config:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`Did you mean A, B?`, the names most like this one, upper and lower case alike."""
+    """`Did you mean A, B?`, the names most like this one, case and organization aside."""
     by_lower = {entry.lower(): entry for entry in known}
-    found = get_close_matches(name.lower(), by_lower, n=3, cutoff=1 / 2)
+    found = get_close_matches(name.lower().split("/")[-1], by_lower, n=3, cutoff=1 / 2)
     return f"did you mean {', '.join(by_lower[lower] for lower in found)}?" if found else "no name is near it"
 
 

@@ -1,0 +1,204 @@
+"""`explain log`: the logs of real servers add up, and a number that is off is found."""
+
+import re
+
+import pytest
+
+from spec.explain.log import printed
+from spec.explain.log_lines import lines_of, options_of, server_args
+from spec.units import GiB
+from tests.startup_logs import DATAPOINTS
+from tests.test_explain_command import printed as run
+
+FORMER = {"auto": "auto", "bf16": "bf16", "fp16": "auto", "fp8_e4m3": "fp8_e4m3"}
+"""The KV dtype of a datapoint as an option: compute dtypes come with `auto`."""
+
+SERVERS = [
+    entry
+    for entry in DATAPOINTS
+    if "target" in entry and "disputed" not in entry and entry["printed"] and entry["kv_dtype"] in FORMER
+]
+
+
+def pool_lines(entry):
+    """The lines a server of the collection printed: its K and V in one line each pool, or both pools of a window model
+    in one number."""
+    lines = {}
+    for size in entry["printed"]:
+        lines.setdefault((size["tokens"]["full"], size["pool"]), []).append(size)
+    for (full, pool), sizes in lines.items():
+        swa = sizes[0]["tokens"].get("swa", 0)
+        if pool == "full+swa":
+            yield f"SWAKVPool mem usage: {sizes[0]['printed']} GB, swa size: {swa}, full size: {full}"
+            continue
+        rows = swa if pool == "swa" else full
+        parts = ", ".join(f"{size['part']} size: {size['printed']} GB" for size in sizes)
+        if [size["part"] for size in sizes] in (["K", "V"], ["KV"]):
+            yield f"KV Cache is allocated. dtype: torch.bfloat16, #tokens: {rows}, {parts}"
+
+
+def log_of(entry):
+    """Its start-up as a log; each run of several on a rank of its own."""
+    lines = []
+    if "budget" in entry:
+        budget = entry["budget"]
+        lines.append(f"Load weight begin. avail mem={budget['free_before_load']} GB")
+        lines.append(f"Load weight end. type=Model, avail mem={budget['free_after_all_weights']} GB")
+        lines.append(
+            f"max_total_num_tokens={budget['tokens']}, chunked_prefill_size=8192, max_running_requests=4096, "
+            "context_len=8192"
+        )
+    runs = len({size["tokens"]["full"] for size in entry["printed"]})
+    for number, line in enumerate(pool_lines(entry)):
+        lines.append(f"[2025-08-31 10:00:00 TP{number}] {line}" if runs > 1 else line)
+    return "\n".join(lines)
+
+
+def words_of(entry):
+    """The deployment on the command line."""
+    words = [entry["target"]] + ([entry["draft"]] if "draft" in entry else [])
+    words += ["--tp", str(entry["tp_size"]), "--page-size", str(entry["page_size"])]
+    words += ["--kv-cache-dtype", FORMER[entry["kv_dtype"]]]
+    if "budget" in entry:
+        words += ["--mem-fraction-static", entry["budget"]["mem_fraction_static"]]
+    return " ".join(word.replace(" ", "~") for word in words)
+
+
+def read(tmp_path, text, words, capsys, code=0):
+    """What `explain log` prints of a log."""
+    (tmp_path / "server.log").write_text(text, encoding="utf-8")
+    return run(f"log {tmp_path}/server.log {words}", capsys, code=code)
+
+
+@pytest.mark.parametrize("entry", SERVERS, ids=[entry["id"] for entry in SERVERS])
+def test_the_log_of_a_real_server_adds_up(entry, tmp_path, capsys):
+    out = read(tmp_path, log_of(entry), words_of(entry), capsys).out
+    assert ", 0 does not add up" in out and not out.startswith("\n0 adds up")
+
+
+def test_most_servers_of_the_collection_are_read():
+    assert len(SERVERS) >= 24
+    assert sum(len(list(pool_lines(entry))) for entry in SERVERS) >= 28
+
+
+@pytest.mark.parametrize("entry", SERVERS[:8], ids=[entry["id"] for entry in SERVERS[:8]])
+def test_a_digit_that_is_off_is_found(entry, tmp_path, capsys):
+    """A hundredth of a GiB more in the first size, and the line that prints it does not add up."""
+    log = log_of(entry)
+    size = re.search(r"size: (\d+\.\d\d) GB", log)[1]
+    wrong = f"{float(size) + 0.01:.2f}"
+    out = read(tmp_path, log.replace(f"size: {size}", f"size: {wrong}", 1), words_of(entry), capsys, code=1).out
+    assert "DOES NOT ADD UP" in out and "the first that does not add up is line" in out
+
+
+LLAMA = """\
+[2025-02-05 09:00:01] server_args=ServerArgs(model_path='Llama-3.1-8B', tp_size=1, mem_fraction_static=0.88, \
+kv_cache_dtype='auto', page_size=1, attention_backend='flashinfer', speculative_algorithm=None)
+[2025-02-05 09:00:05 TP0] Load weight begin. avail mem=78.81 GB
+[2025-02-05 09:00:15 TP0] Load weight end. type=LlamaForCausalLM, avail mem=63.70 GB, mem usage=15.11 GB.
+[2025-02-05 09:00:16 TP0] KV Cache is allocated. dtype: torch.bfloat16, #tokens: 444372, K size: 27.12 GB, \
+V size: 27.12 GB
+[2025-02-05 09:00:16 TP0] Memory pool end. avail mem=8.80 GB
+[2025-02-05 09:00:30 TP0] max_total_num_tokens=444372, chunked_prefill_size=8192, max_prefill_tokens=16384, \
+max_running_requests=4096, context_len=8192, available_gpu_mem=8.42 GB
+"""
+
+
+def test_a_log_that_names_its_deployment_needs_no_option(tmp_path, capsys):
+    out = read(tmp_path, LLAMA, "", capsys).out
+    assert "adds up: target full pool, 444,372 + 1 rows: K 27.12 GiB, V 27.12 GiB" in out
+    assert "adds up: tokens: the readings buy 444,311 to 444,402; running requests 4,096" in out
+    assert out.endswith("3 adds up, 0 does not add up, 1 read, 1 not derived\n")
+
+
+OFF = {
+    "mem usage=15.11": ("mem usage=15.31", "free after its weights: 63.70 GiB; its weights take 15.11 GiB"),
+    "max_total_num_tokens=444372": ("max_total_num_tokens=455000", "10,598 too many are sold"),
+    "max_total_num_tokens=444372,": ("max_total_num_tokens=404311,", "40,000 too few are sold"),
+    "max_running_requests=4096": ("max_running_requests=4097", "running requests should be 4,096"),
+    "mem_fraction_static=0.88": ("mem_fraction_static=0.1", "this start would be refused, no_memory_left"),
+    "kv_cache_dtype='auto'": ("kv_cache_dtype='fp8_e4m3'", "the log stores bf16, this set-up fp8_e4m3"),
+}
+
+
+@pytest.mark.parametrize("right", OFF)
+def test_the_line_that_does_not_add_up_is_named(right, tmp_path, capsys):
+    wrong, words = OFF[right]
+    out = read(tmp_path, LLAMA.replace(right, wrong), "", capsys, code=1).out
+    assert words in out
+    assert re.search(r"the first that does not add up is line [3-7]\n$", out)
+
+
+def test_the_readers_words_replace_those_of_the_log(tmp_path, capsys):
+    out = read(tmp_path, LLAMA, "Qwen3-8B --mem-fraction-static 0.9", capsys, code=1).out
+    assert "the target full pool would be 444,372 + 1 rows: K 30.51 GiB, V 30.51 GiB" in out
+
+
+def test_without_the_fraction_tokens_are_not_derived(tmp_path, capsys):
+    out = read(tmp_path, LLAMA.replace("mem_fraction_static=0.88, ", ""), "", capsys).out
+    assert "not derived: tokens: both readings of the weights and mem_fraction_static are needed" in out
+
+
+def test_a_pool_is_met_once(tmp_path, capsys):
+    line = LLAMA.splitlines()[3]
+    out = read(tmp_path, f"{line}\n{line}", "Llama-3.1-8B", capsys, code=1).out
+    assert "DOES NOT ADD UP: every pool was met before" in out
+
+
+def test_window_rows_are_the_ratio(tmp_path, capsys):
+    line = "Use sliding window memory pool. full_layer_tokens=1000, swa_layer_tokens={}"
+    assert (
+        "adds up: align_down(floor(0.8 * 1,000), 64) = 768"
+        in read(tmp_path, line.format(768), "gpt-oss-20b --page-size 64", capsys).out
+    )
+    read(tmp_path, line.format(800), "gpt-oss-20b --page-size 64", capsys, code=1)
+    assert "default pools, whose rows are no ratio" in read(tmp_path, line.format(800), "Qwen3-8B", capsys).out
+
+
+def test_each_draft_runner_has_a_pool(tmp_path, capsys):
+    """Inkling's eight runners, of one head geometry each."""
+    line = "KV Cache is allocated. dtype: torch.bfloat16, #tokens: 100000, K size: {0} GB, V size: {0} GB"
+    size = printed(100001 * 16 * 128 * 2)
+    out = read(tmp_path, "\n".join([line.format(size)] * 8), "Inkling Inkling~MTP~(built~in)", capsys).out
+    assert "draft pool of runner 7" in out and out.endswith("8 adds up, 0 does not add up, 0 read, 0 not derived\n")
+
+
+def test_halves_print_to_the_even_digit():
+    """As the log's own format does."""
+    for count in (GiB // 8, 3 * GiB // 8, 5 * GiB // 8, GiB):
+        assert printed(count) == f"{count / GiB:.2f}"
+
+
+def test_options_come_from_the_servers_arguments():
+    log = (
+        "server_args=ServerArgs(tp_size=8, dp_size=4, enable_dp_attention=True, kv_cache_dtype='bfloat16', "
+        "speculative_algorithm='EAGLE3', attention_backend='wave', disable_radix_cache=True, page_size=None)"
+    )
+    assert " ".join(options_of(server_args(log))) == (
+        "--tp 8 --dp 4 --disable-radix-cache --kv-cache-dtype bf16 --speculative-algorithm EAGLE"
+    )
+    assert server_args("nothing") == {} and options_of({}) == []
+
+
+def test_ranks_are_told_apart():
+    names = [line.rank for line in lines_of(LLAMA.replace("TP0]", "DP1 TP3]"))]
+    assert names == ["DP1 TP3"] * 5
+
+
+BAD = {
+    "": "invalid_input: TARGET='org/Meta-Llama-3.1-8B-Instruct'. did you mean Llama-3.1-8B",
+    "Llama-3.1-8B --pp 2": "unsupported: pp=2. a log is read for one stage",
+    "Llama-3.1-8B --tp 3": "invalid_input: target.full.num_kv_heads=8",
+}
+
+
+@pytest.mark.parametrize("words", BAD)
+def test_what_cannot_be_read_is_named(words, tmp_path, capsys):
+    log = LLAMA.replace("'Llama-3.1-8B'", "'org/Meta-Llama-3.1-8B-Instruct'")
+    assert BAD[words] in read(tmp_path, log, words, capsys, code=2).err
+
+
+def test_a_log_of_something_else_is_refused(tmp_path, capsys):
+    assert "invalid_input: log=None" in read(tmp_path, "hello", "Qwen3-8B", capsys, code=2).err
+    assert "FILE='nowhere.log'. it cannot be read" in run("log nowhere.log Qwen3-8B", capsys, code=2).err
+    assert "FILE=None" in run("log", capsys, code=2).err
