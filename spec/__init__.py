@@ -96,6 +96,8 @@ READING_ORDER = (
     "spec.explain.findings",
     "spec.explain.report",
     "spec.explain.compare",
+    "spec.explain.law_notes",
+    "spec.explain.law",
     "spec.explain.log_lines",
     "spec.explain.log",
     "spec.explain.charts",

@@ -94,7 +94,7 @@ RARE = [
     plain("MiniMax-M3"),
     plain("Qwen3-8B", kv_cache_dtype="nvfp4"),
     plain("Qwen3-8B", kv_cache_dtype="mxfp8", user_max_running_requests=8),
-    small(AttentionShape((SWA,), None, HEAD, sliding_window_size=2), 400),
+    small(AttentionShape((SWA,), None, HEAD, sliding_window_size=2), 400, context_len=64),
     small(AttentionShape((FULL, LINEAR), HEAD), 400, 400, deployment=Deployment(pp_size=2)),
 ]
 SCENARIOS = [

@@ -2,6 +2,8 @@
 
 import json
 import re
+import runpy
+import sys
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -300,6 +302,14 @@ def test_an_unpriced_model_says_what_it_lacks(capsys):
 def test_without_a_word_the_command_says_how(capsys):
     assert main([]) == main(["explains"]) == 2
     assert "usage: python -m spec explain TARGET" in capsys.readouterr().err
+
+
+def test_it_runs_as_a_module(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["spec", "explain", "Qwen3-8B", "--available-bytes", "1GiB"])
+    monkeypatch.delitem(sys.modules, "spec.__main__")
+    with pytest.raises(SystemExit, match="0"):
+        runpy.run_module("spec", run_name="__main__")
+    assert "7,281 tokens" in capsys.readouterr().out
 
 
 def test_decimals_are_written_out():

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from properties.cells import CELLS
+from spec.__main__ import main
 from spec.explain.charts import COLORS, DARK, svg
 from spec.explain.figure_data import DRAFT_GROUPS, cell_names, ratio_errors, startup_traces
-from spec.explain.figures import FIGURES, FOLDER, main
+from spec.explain.figures import FIGURES, FOLDER
 from spec.layers import POOL_KINDS
 
 ROOT = Path(__file__).parents[1]
@@ -36,7 +37,7 @@ def drawn_once():
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_figure_shows_the_numbers_of_the_code(name, drawn):
-    """Data and labels of the file are those of today; where they are not, `python -m spec.explain.figures`."""
+    """Data and labels of the file are those of today; where they are not, `python -m spec explain figures`."""
     kept = (FOLDER / f"{name}.svg").read_text(encoding="utf-8")
     assert data_of(kept) == data_of(drawn[name])
     assert labels_of(kept) == labels_of(drawn[name])
@@ -48,7 +49,7 @@ def test_no_other_figure_is_kept():
 
 
 def test_a_figure_is_drawn_alike_each_time(drawn, tmp_path):
-    assert main(tmp_path) == 0
+    assert main(["explain", "figures", str(tmp_path)]) == 0
     for name, text in drawn.items():
         assert (tmp_path / f"{name}.svg").read_text(encoding="utf-8") == text
         assert not re.search(r"\d{4}-\d\d-\d\dT", text)

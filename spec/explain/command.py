@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spec.explain.compare import compared
+from spec.explain.law import told
 from spec.explain.log import OFF, judged, told_lines
 from spec.explain.log_lines import lines_of, models_of, options_of, server_args
 from spec.explain.report import Explanation, as_json, explain, text
@@ -86,7 +87,23 @@ def read_log(name: str) -> str:
         raise refuse("invalid_input", "FILE", name, f"it cannot be read: {error.strerror}") from error
 
 
-VERBS = {"compare": explain_difference, "log": explain_log}
+def explain_law(arguments: Sequence[str]) -> int:
+    """`explain law ID`."""
+    if len(arguments) != 1:
+        raise refuse("invalid_input", "law", " ".join(arguments), "give one id, like B1")
+    print(told(arguments[0]))
+    return 0
+
+
+def draw_figures(arguments: Sequence[str]) -> int:
+    """`explain figures [FOLDER]`: the guide's figures, drawn again where they are."""
+    from spec.explain.figures import write_figures
+
+    write_figures(*map(Path, arguments[:1]))
+    return 0
+
+
+VERBS = {"compare": explain_difference, "figures": draw_figures, "law": explain_law, "log": explain_log}
 """What may stand in the place of TARGET."""
 
 

@@ -1,6 +1,5 @@
-"""The guide's figures: `python -m spec.explain.figures` writes them into `spec/guide/figures/`."""
+"""The guide's figures: `python -m spec explain figures` writes them into `spec/guide/figures/`."""
 
-import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from fractions import Fraction
@@ -216,13 +215,8 @@ FIGURES: dict[str, Callable[[], Picture]] = {
 """File name -> the figure."""
 
 
-def main(folder: Path = FOLDER) -> int:
-    """Draws every figure."""
+def write_figures(folder: Path = FOLDER) -> None:
+    """Draws every figure into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, figure in FIGURES.items():
         (folder / f"{name}.svg").write_text(svg(figure()), encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
