@@ -135,7 +135,7 @@ def test_a_binding_cap_limits():
     assert "max_total_tokens=1,000 below" in explained(f"Qwen3-8B {AVAILABLE} --max-total-tokens 1000").limits[0]
     loose = explained(f"Qwen3-8B {AVAILABLE} --max-total-tokens 10000000").limits
     assert loose == (
-        "memory: one page more would not fit the available bytes",
+        "memory: at the price of a token one page more exceeds the available bytes",
         "max_total_tokens=10,000,000 does not bind",
     )
 
@@ -205,7 +205,9 @@ def test_replicated_heads_are_warned_of():
 
 def test_a_wide_draft_is_warned_of():
     warning = explained(f"Kimi-K2.5 SpecForge~kimi-k25-eagle3 {AVAILABLE}").warnings[0]
-    assert "cost 32,768 bytes per row, as target layers they would cost 1,152" in warning
+    assert "cost 32,768 bytes a token, as target layers they would cost 1,152" in warning
+    (windowed,) = explained(f"MiMo-V2-Flash MiMo-V2~DFlash~(released) {AVAILABLE}").warnings
+    assert "cost 20,480 bytes a token, as target layers they would cost 12,800" in windowed
     assert explained(f"{QWEN3} {AVAILABLE}").warnings == ()
 
 

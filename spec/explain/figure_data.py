@@ -8,14 +8,14 @@ from math import floor
 
 from spec import catalog
 from spec.catalog import CatalogPair
-from spec.draft import draft_price
+from spec.explain.findings import by_layer_ratio, draft_token_bytes
 from spec.explain.report import Explanation, explain
 from spec.explain.results import token_bar
 from spec.explain.setup import parser, setup_of
 from spec.laws import LAWS
 from spec.laws.startup import START_UP_LAWS, counted_bytes
-from spec.layers import HYBRID_POOL, POOL_KINDS, WINDOW_POOLS, pool_kind
-from spec.model import Deployment, PoolSizes, Scenario, active_draft
+from spec.layers import POOL_KINDS, WINDOW_POOLS
+from spec.model import Deployment, PoolSizes, Scenario
 from spec.pools import rows_that_fit, size_pools, stage_row_bytes
 from spec.startup.explorer import explore, finished, replayed
 from spec.startup.protocols import HISTORICAL, PRESENT, Protocol
@@ -111,20 +111,6 @@ def tokens_by_tp() -> dict[str, dict[int, int]]:
     return {"no draft": plain, "draft, as it is stored": drafted, "draft, split over all ranks": split}
 
 
-def draft_token_bytes(scenario: Scenario) -> Fraction:
-    """What the draft adds to one token."""
-    price = draft_price(scenario, 0)
-    ratio = scenario.swa_full_tokens_ratio if pool_kind(scenario) == HYBRID_POOL else Fraction(1)
-    return price.full + ratio * price.swa
-
-
-def by_layer_ratio(scenario: Scenario) -> Scenario:
-    """The same with a draft whose geometry nobody read."""
-    draft = active_draft(scenario)
-    assert draft is not None
-    return replace(scenario, draft=replace(draft, geometry_resolved=False))
-
-
 def ratio_errors() -> list[tuple[str, dict[int, Fraction]]]:
     """(pair, tensor-parallel ranks -> what the layer ratio charges of what the draft costs), the lowest first."""
     found = []
@@ -132,7 +118,7 @@ def ratio_errors() -> list[tuple[str, dict[int, Fraction]]]:
         dtype = "" if pair.kv_cache_dtype == "auto" else f" {pair.kv_cache_dtype}"
         scenarios = {ranks: pair_scenario(pair, ranks) for ranks in (1, 8)}
         shares = {
-            ranks: draft_token_bytes(by_layer_ratio(scenario)) / draft_token_bytes(scenario)
+            ranks: draft_token_bytes(by_layer_ratio(scenario, pair.draft)) / draft_token_bytes(scenario)
             for ranks, scenario in scenarios.items()
         }
         found.append((f"{pair.target.name}{dtype} + {short_name(pair.draft_name)}", shares))

@@ -8,14 +8,24 @@ from fractions import Fraction
 
 from spec.advice import STEPS, at_fraction, smallest_starting_fraction
 from spec.capped import request_limit
-from spec.cell import stage_positions, target_full_row_bytes
-from spec.draft import draft_price, kv_positions, layer_ratio_bytes
+from spec.draft import draft_price
 from spec.dtypes import STORAGE_BITS, draft_kv_dtype, target_kv_dtype
 from spec.explain.results import Reserved, limiting_stage
 from spec.explain.setup import Setup
 from spec.explain.wording import bytes_text, number_text, signed_gib
-from spec.layers import CAPPED_POOL, HYBRID_POOL, WINDOW_POOLS, draft_head_ranks, pool_kind, target_head_ranks
-from spec.model import FULL, SWA, AttentionShape, Heads, MemoryFigures, PoolSizes, Refusal, Scenario, active_draft
+from spec.layers import CAPPED_POOL, HYBRID_POOL, draft_head_ranks, pool_kind, target_head_ranks
+from spec.model import (
+    FULL,
+    SWA,
+    AttentionShape,
+    Draft,
+    Heads,
+    MemoryFigures,
+    PoolSizes,
+    Refusal,
+    Scenario,
+    active_draft,
+)
 from spec.pools import agreed_rows, size_pools, starts
 from spec.units import GiB
 
@@ -117,7 +127,7 @@ def limits(scenario: Scenario, answer: PoolSizes | Refusal) -> tuple[str, ...]:
     else:
         stage = limiting_stage(scenario)
         where = f" of stage {stage}" if scenario.deployment.pp_size > 1 else ""
-        found.append(f"memory: one page more would not fit the available bytes{where}")
+        found.append(f"memory: at the price of a token one page more exceeds the available bytes{where}")
         if cap is not None:
             found.append(f"max_total_tokens={cap:,} does not bind")
     wanted = scenario.user_max_running_requests
@@ -182,22 +192,28 @@ def replicated_heads(owner: str, shape: AttentionShape, ranks: int) -> Iterator[
             )
 
 
+def draft_token_bytes(scenario: Scenario) -> Fraction:
+    """What the draft adds to one token, on the last stage."""
+    price = draft_price(scenario, scenario.deployment.pp_size - 1)
+    ratio = scenario.swa_full_tokens_ratio if pool_kind(scenario) == HYBRID_POOL else Fraction(1)
+    return price.full + ratio * price.swa
+
+
+def by_layer_ratio(scenario: Scenario, draft: Draft) -> Scenario:
+    """The same with a draft whose geometry nobody read."""
+    return replace(scenario, draft=replace(draft, geometry_resolved=False))
+
+
 def wide_draft(scenario: Scenario) -> Iterator[str]:
     """A warning where the draft costs more than as many layers of the target would."""
-    draft, stage = active_draft(scenario), scenario.deployment.pp_size - 1
-    if draft is None or pool_kind(scenario) in WINDOW_POOLS:
+    draft = active_draft(scenario)
+    if draft is None:
         return
-    positions = stage_positions(scenario, stage)
-    held = len(kv_positions(scenario.target, positions))
-    exact = draft_price(scenario, stage).full
-    if held == 0 or exact == 0:
-        return
-    count = scenario.deployment.attn_dcp_size * len(draft.shape.layers)
-    ratio = layer_ratio_bytes(target_full_row_bytes(scenario, positions), held, count)
-    if exact > ratio:
+    exact, fallback = draft_token_bytes(scenario), draft_token_bytes(by_layer_ratio(scenario, draft))
+    if exact > fallback:
         yield (
-            f"draft wider than target: its layers cost {exact:,} bytes per row, as target "
-            f"layers they would cost {ratio:,}; an engine that prices drafts by the layer ratio sells too many tokens"
+            f"draft wider than target: its layers cost {number_text(exact)} bytes a token, as target layers they would "
+            f"cost {number_text(fallback)}; an engine that prices drafts by the layer ratio sells too many tokens"
         )
 
 
