@@ -99,3 +99,6 @@ def test_without_a_target_the_usage_is_said(capsys):
     with pytest.raises(SystemExit, match="2"):
         explain_budget([])
     assert "usage: python -m spec explain TARGET [DRAFT] [options]" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="0"):
+        explain_budget(["--help"])
+    assert "log FILE (an SGLang start-up log" in " ".join(capsys.readouterr().out.split())

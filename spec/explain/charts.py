@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
 from spec.explain.results import Segment
-from spec.explain.wording import number_text, signed_gib
+from spec.explain.wording import number_text, size_text
 from spec.model import refuse
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def stacked_bar(axes: "Axes", segments: Sequence[Segment], whole: int) -> None:
     left = Fraction(0)
     for one in segments:
         width = Fraction(max(0, one.bytes), whole)
-        size = number_text(one.bytes) if whole == 1 else signed_gib(int(one.bytes)).removesuffix(" GiB")
+        size = number_text(one.bytes) if whole == 1 else size_text(int(one.bytes)).removesuffix(" GiB")
         color = OWNER_COLORS[one.name]
         label = f"{one.name}: {size}"
         axes.barh([0], [share(width)], left=[share(left)], color=color, edgecolor=PAPER, linewidth=1, label=label)

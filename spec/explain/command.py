@@ -15,6 +15,9 @@ from spec.explain.setup import parser, setup_of
 from spec.model import Refusal, Refused, refuse
 
 PROGRAM = "python -m spec explain"
+OTHER_VERBS = """In the place of TARGET: compare (two set-ups, vs between them), law ID (its reason, the bugs it stops),
+log FILE (an SGLang start-up log, line by line), figures [FOLDER] (the guide's, drawn again)."""
+"""The end of the help."""
 
 
 def write(option: str, path: Path, content: str) -> None:
@@ -41,6 +44,7 @@ def write_pictures(asked: argparse.Namespace, explanation: Explanation) -> None:
 def explain_budget(arguments: Sequence[str]) -> int:
     """`explain TARGET [DRAFT]`."""
     options = parser(f"{PROGRAM} TARGET [DRAFT]")
+    options.epilog = OTHER_VERBS
     options.add_argument("--json", action="store_true", help="print JSON")
     options.add_argument("--svg", type=Path, metavar="FILE", help="draw a rank's memory and one token")
     options.add_argument("--html", type=Path, metavar="FILE", help="write one page that needs no network")

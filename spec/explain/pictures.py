@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from spec.explain.charts import Picture, new_figure, stacked_bar
 from spec.explain.report import Explanation, plain, title
 from spec.explain.results import Segment
-from spec.explain.wording import number_text, signed_gib
+from spec.explain.wording import number_text, size_text
 from spec.units import GiB
 
 
 def in_words(segments: Sequence[Segment]) -> str:
     """The parts of a memory bar in a sentence."""
-    return ", ".join(f"{one.name} {signed_gib(int(one.bytes))}" for one in segments)
+    return ", ".join(f"{one.name} {size_text(int(one.bytes))}" for one in segments)
 
 
 def token_words(segments: Sequence[Segment]) -> str:

@@ -9,7 +9,7 @@ from spec.explain.findings import Knob, at_launch, at_run_time, knobs, limits, t
 from spec.explain.results import Needed, Reserved, Segment, memory_bar, needed, reserved, token_bar
 from spec.explain.rows import Equation
 from spec.explain.setup import Setup
-from spec.explain.wording import bytes_text, number_text, signed_gib
+from spec.explain.wording import bytes_text, number_text, size_text
 from spec.layers import pool_kind
 from spec.model import PoolSizes, Refusal
 from spec.pools import size_pools
@@ -140,7 +140,7 @@ def bar_lines(name: str, segments: tuple[Segment, ...], columns: int = 40) -> It
     yield from ("", name)
     for segment in segments:
         drawn = "#" * int(segment.bytes * columns // total)
-        size = signed_gib(int(segment.bytes)) if total >= 2**27 else f"{number_text(segment.bytes)} bytes"
+        size = size_text(int(segment.bytes)) if total >= 2**27 else f"{number_text(segment.bytes)} bytes"
         yield f"  {segment.name:<18} {size:>14}  {drawn}".rstrip()
 
 

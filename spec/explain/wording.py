@@ -5,6 +5,7 @@ import re
 from fractions import Fraction
 
 from spec.startup.story import gib_text
+from spec.units import GiB
 
 BYTE_UNITS = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 """How bytes may be written. GB is refused: logs write it for GiB, data sheets for 10**9 bytes."""
@@ -36,6 +37,11 @@ def bytes_text(count: int) -> str:
 def signed_gib(count: int) -> str:
     """GiB of a number that may be below zero."""
     return f"-{gib_text(-count)}" if count < 0 else gib_text(count)
+
+
+def size_text(count: int) -> str:
+    """Bytes as GiB, or as they are where two decimals would say 0.00."""
+    return f"{count:,} bytes" if abs(count) < GiB // 200 else signed_gib(count)
 
 
 def byte_count(text: str) -> int:
