@@ -12,8 +12,8 @@ from spec.explain.equations import SECTIONS
 from spec.explain.report import explain
 from spec.explain.results import limiting_stage
 from spec.explain.setup import Setup
-from spec.layers import pool_kind
-from spec.model import FULL, LINEAR, SWA, AttentionShape, Deployment, Heads, MemoryFigures, PoolSizes, Scenario
+from spec.layers import CAPPED_POOL, HYBRID_POOL, pool_kind
+from spec.model import FULL, LINEAR, SWA, AttentionShape, Deployment, Draft, Heads, MemoryFigures, PoolSizes, Scenario
 from spec.pools import bytes_per_token, size_pools, stage_row_bytes
 from spec.units import GiB, align_down, align_up
 from spec.validity import check_scenario
@@ -95,6 +95,12 @@ RARE = [
     plain("Qwen3-8B", kv_cache_dtype="nvfp4"),
     plain("Qwen3-8B", kv_cache_dtype="mxfp8", user_max_running_requests=8),
     small(AttentionShape((SWA,), None, HEAD, sliding_window_size=2), 400, context_len=64),
+    small(
+        AttentionShape((SWA,), None, HEAD, sliding_window_size=2),
+        4000,
+        draft=Draft(AttentionShape((FULL,), HEAD)),
+        speculative_algorithm="EAGLE",
+    ),
     small(AttentionShape((FULL, LINEAR), HEAD), 400, 400, deployment=Deployment(pp_size=2)),
 ]
 SCENARIOS = [
@@ -136,6 +142,19 @@ def test_the_last_n_is_what_is_sold(explained):
             rows = [one.value for one in explanation.equations if one.name == "N"]
             assert rows[-1] == explanation.answer.max_total_num_tokens
             assert explanation.answer == size_pools(explanation.setup.scenario)
+
+
+def test_what_a_request_needs_is_its_rows_at_the_price_of_a_token(explained):
+    """On the dearest stage, the draft's rows included; where full rows bring no SWA rows with them."""
+    kinds = set()
+    for explanation in explained:
+        scenario, needed = explanation.setup.scenario, explanation.needed
+        kind, stages = pool_kind(scenario), range(scenario.deployment.pp_size)
+        if kind not in (HYBRID_POOL, CAPPED_POOL):
+            kinds.add(kind)
+            price = max(bytes_per_token(kind, stage_row_bytes(scenario, stage), Fraction(1)) for stage in stages)
+            assert needed.rank_bytes == (needed.full_rows or needed.swa_rows) * price
+    assert len(kinds) == 3
 
 
 def test_the_bars_add_up(explained):

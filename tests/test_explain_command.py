@@ -66,6 +66,8 @@ def test_a_window_model_needs_only_its_window():
     short = explained(f"gpt-oss-120b {AVAILABLE} --context-length 64 --page-size 64").needed
     assert (short.full_rows, short.swa_rows) == (64, 64)
     assert short.rank_bytes == 64 * 18 * 2048 * 2
+    scarce = explained(f"MiMo-V2-Flash {AVAILABLE} --tp 4 --page-size 64 --swa-full-tokens-ratio 0.0001")
+    assert scarce.needed.at_once == 1088 // 320
 
 
 def test_dcp_splits_the_context():
