@@ -1,7 +1,8 @@
 """The reference specification of the KV-cache budget: how many tokens a GPU's bytes buy.
 
 Exact integers and Fractions, the standard library only, no caching. Read the files in the order of `READING_ORDER`:
-each imports only those above it.
+each imports only those above it. `spec/guide/` teaches them in nine chapters; `spec/guide/names.md` leads from any name
+in SGLang (flag, function, line of the log) to formula, function, law and chapter.
 
 | formula | function | upstream (SGLang, `srt/`) |
 |---|---|---|
