@@ -12,7 +12,7 @@ RELEASES := $(SGLANG_VENV)/releases
 SGLANG_ALL := 0.5.14 0.5.15 0.5.16 0.5.17 0.5.18 0.5.19 0.5.20 0.5.21 0.5.22 0.5.23
 
 .DEFAULT_GOAL := help
-.PHONY: help properties model gate gate-selftest gate-mutants matrix test faults mutants bench clean
+.PHONY: help properties model gate gate-selftest gate-mutants matrix test faults mutants bench guide docs clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
@@ -43,7 +43,7 @@ test: $(READY)  ## the suite's own tests with their coverage, lint, format and t
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
-	$(PYTHON) -m pytest tests -n auto --dist loadfile --benchmark-disable --cov $(ARGS)
+	$(PYTHON) -m pytest tests -n auto --dist loadfile --benchmark-disable -rs --cov $(ARGS)
 
 faults: $(READY)  ## hunt every known-bad implementation by every law; ARGS=--check: one seed, as CI does
 	$(PYTHON) -m tests.kill_matrix $(ARGS)
@@ -55,8 +55,14 @@ bench: $(READY)  ## how much faster the configurator is than the spec
 	$(PYTHON) -m pytest tests/benchmarks --benchmark-only $(ARGS)
 	$(PYTHON) -m tests.benchmarks.ratios
 
+guide: $(READY)  ## run every page of spec/guide/ again and write what it says now: then read git diff
+	$(PYTHON) -m tests.guide $(ARGS)
+
+docs: $(READY)  ## build the offline site build/site/index.html from README, guide and all they link to; check its links
+	$(PYTHON) -m tests.site build/site
+
 clean:  ## remove both environments and every cache
-	rm -rf $(VENV) $(SGLANG_VENV) *.egg-info .hypothesis .pytest_cache .mypy_cache .ruff_cache .benchmarks
+	rm -rf $(VENV) $(SGLANG_VENV) build *.egg-info .hypothesis .pytest_cache .mypy_cache .ruff_cache .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp is written last: a set-up that was cut short runs again.
