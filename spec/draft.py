@@ -52,6 +52,7 @@ class DraftPrice:
 
 
 NO_DRAFT = DraftPrice(full=0, swa=0)
+"""No bytes where nothing is paid for."""
 
 
 def follows_swa_rows(scenario: Scenario, draft: Draft, kind: str) -> bool:
