@@ -30,6 +30,7 @@ from tests.guide import (
     wrong_sums,
 )
 from tests.links import code_spans, links, wrong_links
+from tests.test_repository import files
 
 PAGES = [page.name for page in pages()]
 CHAPTERS = [name for name in PAGES if name[0].isdigit()]
@@ -136,6 +137,14 @@ def test_the_index_names_functions_and_laws_that_exist():
             assert Path(module.__file__) == (GUIDE / file).resolve()
         assert set(re.findall(r"[A-Z]\d", laws)) <= known
         assert set(links(chapters)) <= set(CHAPTERS)
+
+
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", *(file for file in files() if file.startswith(".github/"))])
+def test_every_file_that_contributors_are_sent_to_exists(name):
+    """In the guide for contributors and in the templates of issues and pull requests."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    for path in re.findall(r"(?<![\w/.])(?:spec|impl|properties|tests)/(?:[\w.-]+/)*(?:[\w-]+\.\w+)?", text):
+        assert (ROOT / path).exists(), path
 
 
 def test_the_commands_of_the_readme_explain_a_budget():
