@@ -80,6 +80,13 @@ def test_dcp_splits_the_context():
     ]
 
 
+def test_replicas_add_up():
+    """Under DP attention each replica sells its own tokens."""
+    explanation = explained(f"Qwen3-8B {AVAILABLE} --tp 8 --dp 8")
+    assert explanation.answer.max_total_num_tokens == 436906
+    assert "sold      3,495,248 tokens, 436,906 rows a rank" in text(explanation)
+
+
 def test_a_request_longer_than_any_is_never_held():
     assert explained("Qwen3-8B --available-bytes 1GiB --context-length 40000").needed.at_once == 0
 
