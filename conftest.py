@@ -1,3 +1,3 @@
 """Registers the options and reports of `pytest properties`."""
 
-pytest_plugins = ("properties.plugin",)
+pytest_plugins = ("properties.plugin", "properties.proof_report")
