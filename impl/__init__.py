@@ -3,8 +3,9 @@
 An implementation answers for one `Scenario` at a time. It returns `PoolSizes` or a `Refusal`; anything it raises is a
 finding. `spec` and `configurator` are built in, `sglang` needs an environment that SGLang can be imported in. The last
 four methods are optional: the laws that need them say n/a of an implementation without them. An implementation may
-also have `path`, where it was imported from, `exemptions()`, the verdicts nobody can ask of it, and `known_failures()`,
-the `Path` of the file of failures that are expected of it (it need not be there yet), or None.
+also have `path`, where it was imported from, `exemptions()`, the verdicts nobody can ask of it, `known_failures()`, the
+`Path` of the file of failures that are expected of it (it need not be there yet), or None, and `where(scenario)`, file,
+line and name of the code that sizes a scenario.
 """
 
 import importlib

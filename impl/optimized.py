@@ -6,6 +6,7 @@ start-up `impl/startup.py`.
 
 from impl.configurator import POOL_CONFIGURATORS, create_memory_pool_configurator
 from impl.configurator_prices import stage_budgets
+from impl.places import place_of
 from impl.resolve import resolve_draft
 from impl.startup import StartUp
 from impl.torch_pools import allocated_bytes
@@ -60,6 +61,12 @@ class Configurator:
     def allocated_bytes(self, scenario: Scenario, sizes: PoolSizes) -> tuple[int, ...]:
         """Bytes of the tensors of all pools, on one rank of each pipeline stage."""
         return allocated_bytes(scenario, sizes)
+
+    def where(self, scenario: Scenario) -> str:
+        """The class that sizes a valid scenario; of a subclass that sizes by itself, its method."""
+        if type(self).size_pools is not Configurator.size_pools:
+            return place_of(type(self).size_pools)
+        return place_of(type(create_memory_pool_configurator(scenario, self.configurators)))
 
     def start_up(self, world: World) -> StartUp:
         """A start-up over tensors on `meta`, sized by this configurator."""

@@ -12,11 +12,12 @@ from properties.case_files import scenario_from_text
 from properties.cell_names import POSITION, cells_text
 from properties.cells import Cell
 from properties.context import Context
+from properties.counterexample import Counterexample, block_text, counterexample
 from properties.known_update import updated, write_again
 from properties.options import add_options, chosen_start_up_laws, context_of, replayed_case
 from properties.replay import replay
 from properties.report import case_path, write_report
-from properties.show import finding_text, paste_able, row_text
+from properties.show import paste_able, row_text
 from properties.smallest import Shown, Term, smallest_cases, smallest_of
 from properties.summary import BROKEN, HOLDS, KNOWN, PROPERTY, UNSUPPORTED, Result, result_of
 from spec.laws import BY_ID, LAWS
@@ -130,7 +131,7 @@ class Reporter:
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.context = config.stash[CONTEXT]
-        self.smallest: dict[Term, Shown] = {}
+        self.facts: dict[Term, Counterexample] = {}
         self.update_line = ""
         self.reported = False
 
@@ -186,12 +187,13 @@ class Reporter:
         if not context.finished or exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             return
         try:
-            self.smallest = smallest_cases(context)
+            smallest = smallest_cases(context)
+            self.facts = {term: counterexample(case, context) for term, case in smallest.items()}
             if context.updates:
-                after = updated(context.known, context.summary, self.smallest, self.pin, date.today())
+                after = updated(context.known, context.summary, smallest, self.pin, date.today())
                 self.update_line = write_again(context.known, after)
             if context.report is not None:
-                write_report(context, context.report, self.smallest)
+                write_report(context, context.report, self.facts)
                 self.reported = True
         except WrongAdapter as error:
             pytest.exit(f"--kv-impl: {error}", returncode=pytest.ExitCode.USAGE_ERROR)
@@ -207,17 +209,17 @@ class Reporter:
             law_id, pool, off = term
             places = "1 cell" if len(results) == 1 else f"{len(results)} cells"
             cells = cells_text(result.cell for result in results)
-            text = self.case_text(self.smallest[term]) if term in self.smallest else unshrunk_text(results[0], off)
+            text = self.case_text(self.facts[term]) if term in self.facts else unshrunk_text(results[0], off)
             blocks.append(f"BROKEN {law_id} on {pool} in {places}: {off}\n{text}\n{row_text('cells', cells)}")
         return blocks
 
-    def case_text(self, case: Shown) -> str:
-        """What is wrong with the smallest case, and where it is written."""
-        finding, context = case.finding, self.context
-        text = finding_text(finding, case.answer, context.again(finding.law.id, str(finding.cell)))
-        if context.report is None:
-            return text
-        return f"{text}\n{row_text('case file', str(case_path(context.report, finding)))}"
+    def case_text(self, facts: Counterexample) -> str:
+        """What is wrong with the smallest case, how to see it again, and where it is written."""
+        finding, context = facts.case.finding, self.context
+        commands = [("replay", context.again(finding.law.id, str(finding.cell)))]
+        if context.report is not None:
+            commands.append(("case file", str(case_path(context.report, finding))))
+        return block_text(facts, commands)
 
     def fixed_blocks(self) -> list[str]:
         """The known failures that no longer fail."""

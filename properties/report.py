@@ -11,15 +11,16 @@ from typing import Any
 from properties.case_files import SCHEMA, case_document, scenario_text
 from properties.cell_names import BY_NAME
 from properties.context import Context
+from properties.counterexample import Counterexample, facts_document
 from properties.judge import Finding, Unsupported, verdict
 from properties.known import Known
+from properties.prices import worst_bytes
 from properties.smallest import Shown, Term, finding_of, shown
 from properties.summary import BROKEN, HOLDS, KNOWN, UNSUPPORTED, Found, Result
-from spec.accounting import sold_bytes
-from spec.budget import available_bytes
 from spec.laws import BY_ID, LAWS
+from spec.laws.allocation import NOTHING
 from spec.laws.base import Broken
-from spec.model import PoolSizes, Refused
+from spec.model import PoolSizes
 from spec.pools import size_pools
 
 REPORT = "report.json"
@@ -44,15 +45,11 @@ def case_path(folder: Path, finding: Finding) -> Path:
 def worst_stage(case: Shown) -> tuple[int | None, int | None]:
     """(bytes the rows sold take, bytes there are) on the stage where most is missing, by the spec's accounting. A
     refusal takes none: the second is then the least of the stages; None where the spec finds no memory at all."""
-    try:
-        available = available_bytes(case.finding.scenario)
-    except Refused:
+    sizes = case.answer if isinstance(case.answer, PoolSizes) else NOTHING
+    worst = worst_bytes(case.finding.scenario, sizes)
+    if worst is None:
         return None, None
-    if not isinstance(case.answer, PoolSizes):
-        return None, min(available)
-    scenario, answer = case.finding.scenario, case.answer
-    taken = [(sold_bytes(scenario, answer, stage), bytes_there) for stage, bytes_there in enumerate(available)]
-    return max(taken, key=lambda pair: pair[0] - pair[1])
+    return None if sizes is NOTHING else worst.allocated, worst.available
 
 
 def tokens_of(answer: object) -> int | None:
@@ -101,8 +98,9 @@ def cases_of(context: Context, smallest: dict[Term, Shown]) -> dict[tuple[str, s
     return cases
 
 
-def finding_row(result: Result, found: Found, case: Shown) -> dict[str, Any]:
-    """One term that is off in one cell. The figures are those of its case, which may lie in another cell."""
+def finding_row(result: Result, found: Found, case: Shown, facts: Counterexample | None) -> dict[str, Any]:
+    """One term that is off in one cell. The figures are those of its case, which may lie in another cell; so are the
+    facts, None of a known failure."""
     cell = BY_NAME[result.cell]
     return {
         "law": result.law,
@@ -116,6 +114,7 @@ def finding_row(result: Result, found: Found, case: Shown) -> dict[str, Any]:
         "verdict": KNOWN if found.fault else BROKEN,
         "fault": found.fault or None,
         **case_figures(case),
+        "counterexample": None if facts is None or found.fault else facts_document(facts),
     }
 
 
@@ -173,7 +172,9 @@ def known_rows(context: Context) -> list[dict[str, Any]]:
     return rows
 
 
-def report_document(context: Context, cases: dict[tuple[str, str, str], Shown]) -> dict[str, Any]:
+def report_document(
+    context: Context, cases: dict[tuple[str, str, str], Shown], facts: dict[Term, Counterexample]
+) -> dict[str, Any]:
     """What `report.json` says of a run."""
     summary = context.summary
     return {
@@ -189,7 +190,12 @@ def report_document(context: Context, cases: dict[tuple[str, str, str], Shown]) 
         },
         "laws": law_rows(context),
         "findings": [
-            finding_row(result, found, cases[result.law, result.cell, found.term])
+            finding_row(
+                result,
+                found,
+                cases[result.law, result.cell, found.term],
+                facts.get((result.law, result.pool, found.term)),
+            )
             for result in summary.in_order()
             for found in result.found
         ],
@@ -204,12 +210,13 @@ def written(path: Path, document: dict[str, Any]) -> None:
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def write_report(context: Context, folder: Path, smallest: dict[Term, Shown]) -> None:
+def write_report(context: Context, folder: Path, facts: dict[Term, Counterexample]) -> None:
     """Every file but `junit.xml`."""
+    smallest = {term: known.case for term, known in facts.items()}
     cases = cases_of(context, smallest)
     (folder / CASES).mkdir(exist_ok=True)
     for case in set(cases.values()):
         path = case_path(folder, case.finding)
         replay = context.command("--kv-replay", str(path))
         written(path, case_document(case.finding, case.answer, context.identity(), replay))
-    written(folder / REPORT, report_document(context, cases))
+    written(folder / REPORT, report_document(context, cases, facts))

@@ -1,13 +1,11 @@
-"""The one printer: records as paste-able calls without their defaults, and what is said of a broken law."""
+"""The one printer: records as paste-able calls without their defaults, figures, rows and tables."""
 
 from collections.abc import Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
-from properties.judge import Finding
 from spec.laws.base import SIZE_FIELDS, Answer
 from spec.model import PoolSizes
-from spec.pools import size_pools
 
 
 def paste_able(value: Any) -> str:
@@ -36,22 +34,6 @@ def answer_text(answer: Answer | str) -> str:
     if isinstance(answer, PoolSizes):
         return ", ".join(f"{name} {getattr(answer, name):,}" for name in SIZE_FIELDS)
     return f"refused: {answer.kind}, {answer.field} = {figure(answer.value)}"
-
-
-def finding_text(finding: Finding, answer: Answer | str, replay: str) -> str:
-    """What is wrong, with the smallest case as a call to paste, both answers, and the command that finds it again."""
-    law, broken = finding.law, finding.broken
-    where = f" ({broken.where})" if broken.where else ""
-    rows = (
-        ("term off", broken.term),
-        ("expected", figure(broken.expected)),
-        ("got", figure(broken.got) + where),
-        ("answer", answer_text(answer)),
-        ("the spec's", answer_text(size_pools(finding.scenario))),
-        ("smallest case", paste_able(finding.scenario)),
-        ("replay", replay),
-    )
-    return "\n".join([law.sentence, *(row_text(name, text) for name, text in rows)])
 
 
 def row_text(name: str, text: str) -> str:

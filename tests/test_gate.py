@@ -189,7 +189,7 @@ def test_an_unlisted_answer_to_a_changed_scenario_names_it() -> None:
     (block,) = gate(*cell, *judging("TripsOverNoDraftLayers")).blocks
     got, _, changed = row(block, "got").removesuffix(")").partition(" (asked about ")
     assert got == "IndexError: tuple index out of range"
-    smallest, asked = evaluated(row(block, "smallest case")), evaluated(changed)
+    smallest, asked = evaluated(row(block, "to paste")), evaluated(changed)
     assert smallest.draft is not None and smallest.draft.shape.layers
     assert asked.draft is not None and not asked.draft.shape.layers and asked.target == smallest.target
 
@@ -231,9 +231,9 @@ def evaluated(text: str) -> Scenario:
 def test_a_printed_scenario_breaks_the_law_when_pasted(cell: str) -> None:
     (block,) = gate("--kv-law", "B1", "--kv-cell", cell, *judging("OnePageTooMany")).blocks
     implementation = load(judging("OnePageTooMany")[1])
-    outcome, _ = verdict(BY_ID["B1"], implementation, evaluated(row(block, "smallest case")))
+    outcome, _ = verdict(BY_ID["B1"], implementation, evaluated(row(block, "to paste")))
     assert isinstance(outcome, Broken) and outcome.term == row(block, "term off")
-    outcome, _ = verdict(BY_ID["B1"], load("spec"), evaluated(row(block, "smallest case")))
+    outcome, _ = verdict(BY_ID["B1"], load("spec"), evaluated(row(block, "to paste")))
     assert not isinstance(outcome, Broken)
 
 
@@ -242,7 +242,7 @@ def test_a_printed_command_finds_the_same_again() -> None:
     program, properties, *options = row(block, "replay").split()
     assert (program, properties) == ("pytest", "properties")
     (again,) = gate(*options).blocks
-    for name in ("term off", "expected", "got", "smallest case", "replay"):
+    for name in ("term off", "expected", "got", "smallest case", "to paste", "replay"):
         assert row(again, name) == row(block, name)
 
 

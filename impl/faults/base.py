@@ -1,9 +1,12 @@
 """What a fault is: the configurator with one method that is wrong."""
 
+from inspect import isfunction
 from typing import ClassVar
 
 from impl.configurator import POOL_CONFIGURATORS, MemoryPoolConfigurator
 from impl.optimized import Configurator
+from impl.places import place_of
+from spec.model import Scenario
 
 
 def wrong(base: type[MemoryPoolConfigurator], change: type[MemoryPoolConfigurator]) -> type[MemoryPoolConfigurator]:
@@ -32,3 +35,8 @@ class Fault(Configurator):
         if change is not None:
             changed = {pool: wrong(POOL_CONFIGURATORS[pool], change) for pool in cls.pools}
             cls.configurators = {**POOL_CONFIGURATORS, **changed}
+
+    def where(self, scenario: Scenario) -> str:
+        """The method that is wrong."""
+        changed = vars(self._Pool or type(self)).values()
+        return next(place_of(method) for each in changed if isfunction(method := getattr(each, "__func__", each)))

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from impl import Exemption
+from impl.places import place_of
 from impl.sglang.exemptions import exemptions_of
 from impl.sglang.pools import Pools
 from impl.sglang.records import Records, parallel_widths
@@ -77,6 +78,14 @@ class SGLang:
     def allocated_bytes(self, scenario: Scenario, sizes: PoolSizes) -> tuple[int, ...]:
         """Bytes of the pools the release's own builders make for these sizes, on one rank of each stage."""
         return self.pools.allocated_bytes(scenario, sizes)
+
+    def where(self, scenario: Scenario) -> str:
+        """The configurator the release's factory chooses for the first stage."""
+        records = self.records
+        records.set(scenario)
+        self.world.enter(records.leaves(scenario), parallel_widths(scenario, 0))
+        records.stage(scenario, 0)
+        return place_of(type(self.world.configurators.create_memory_pool_configurator(records.x)).__init__)
 
     def _spec_name(self, name: str) -> str:
         """The spec's name of a block-scaled KV dtype."""
