@@ -4,8 +4,9 @@ An implementation answers for one `Scenario` at a time. It returns `PoolSizes` o
 finding. `spec` and `configurator` are built in, `sglang` needs an environment that SGLang can be imported in. The last
 four methods are optional: the laws that need them say n/a of an implementation without them. An implementation may
 also have `path`, where it was imported from, `exemptions()`, the verdicts nobody can ask of it, `known_failures()`, the
-`Path` of the file of failures that are expected of it (it need not be there yet), or None, and `where(scenario)`, file,
-line and name of the code that sizes a scenario.
+`Path` of the file of failures that are expected of it (it need not be there yet), or None, `where(scenario)`, file,
+line and name of the code that sizes a scenario, and `coverage()`, how much of the engine is judged in a line, and what
+of it is new or listed in vain: each of these fails a run.
 """
 
 import importlib

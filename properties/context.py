@@ -118,6 +118,14 @@ class Context:
         found = [(law, cell, exemption_of(self.exemptions, law, str(cell))) for law, cell in asked]
         return [(law, cell, exemption) for law, cell, exemption in found if exemption is not None]
 
+    def stale_exemptions(self) -> list[str]:
+        """The exemptions that leave out no verdict at all, of those that any run asks for."""
+        return [
+            f"the exemption of {entry.laws} in {entry.cells} leaves nothing out: {entry.reason}"
+            for entry in self.exemptions
+            if not any(law.claims(cell) and entry.covers(law.id, cell) for law in LAWS for cell in map(str, CELLS))
+        ]
+
     def exempt_lines(self) -> list[str]:
         """How many verdicts the run leaves out, and why."""
         counts: Counter[str] = Counter()

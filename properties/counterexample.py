@@ -19,7 +19,7 @@ from properties.judge import UnlistedAnswer, Unsupported, listed_answer, told
 from properties.pairs import BUDGET_BYTES, pair_scenarios
 from properties.prices import PoolPrice, StageBytes, pool_prices, worst_bytes
 from properties.show import answer_text, figure, paste_able, row_text, table
-from properties.smallest import Shown
+from properties.smallest import Shown, shown
 from properties.words import budget_text, scenario_words
 from spec.laws.base import Answer
 from spec.layers import CAPPED_POOL
@@ -146,7 +146,7 @@ def similar_bugs(implementation: Implementation, case: Shown) -> tuple[tuple[str
         return ()
     found = []
     for fault in FAULTS:
-        if fault.name != implementation.name and fault().size_pools(scenario) == case.answer:
+        if fault.name != implementation.name and shown(case.finding, fault()).answer == case.answer:
             found.append((law not in fault.caught_by, fault.name, getdoc(fault) or ""))
     found.sort(key=lambda entry: entry[0])
     return tuple((name, known_bug_text(doc)) for _, name, doc in found)

@@ -1,12 +1,13 @@
 """Failures that are expected of an implementation: a file of faults, and of the verdicts each of them breaks.
 
     faults = "../faults.toml"           # optional: more [fault.ID] tables, shared by several files; there, keys
-                                        # beside the three below are not read
+                                        # beside the four below are not read
 
     [fault.eagle-ratio]
     reason = "an EAGLE draft is priced as layers of the target"
     link = "https://..."                # optional
     date = 2026-11-29
+    until = 2027-01-31                  # optional: afterwards the run is red until the date is looked at again
 
     [[known]]
     fault = "eagle-ratio"
@@ -37,6 +38,9 @@ from spec.validity import check_scenario
 
 NOTHING_JUDGED = "nothing judged"
 """The term of a law that judged nothing in a cell: never expected, it takes an exemption."""
+Day = date
+"""The type of `until`, beside a field called `date`."""
+FAULT_KEYS = {"reason": str, "link": str, "date": date, "until": date}
 FAULT_ID = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -46,11 +50,13 @@ class WrongKnownFile(ValueError):
 
 @dataclass(frozen=True)
 class Fault:
-    """Why verdicts are broken: what is wrong, where it is reported ("" where it is not), since when we know."""
+    """Why verdicts are broken: what is wrong, where it is reported ("" where it is not), since when we know, and until
+    when it may stay so, None where for good."""
 
     reason: str
     link: str
     date: date
+    until: Day | None = None
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,11 @@ class KnownFailures:
     own: frozenset[str] = frozenset()
     entries: tuple[Known, ...] = ()
 
+    def expired(self, today: date) -> list[tuple[str, Fault]]:
+        """The faults whose date is past and that an entry is still of, with their ids."""
+        used = {entry.fault for entry in self.entries}
+        return [(name, fault) for name, fault in self.faults if name in used and fault.until and fault.until < today]
+
     def pinned(self, law_id: str, cell: str) -> list[Known]:
         """The entries whose case is judged by this law in this cell."""
         return [entry for entry in self.entries if entry.law == law_id and entry.cell == cell]
@@ -107,8 +118,8 @@ def taken(
 
 def fault_of(table: dict[str, Any], where: str) -> Fault:
     """One `[fault.ID]` table."""
-    given = taken(table, where, {"reason": str, "link": str, "date": date}, optional=("link",))
-    return Fault(" ".join(given["reason"].split()), given.get("link", ""), given["date"])
+    given = taken(table, where, FAULT_KEYS, optional=("link", "until"))
+    return Fault(" ".join(given["reason"].split()), given.get("link", ""), given["date"], given.get("until"))
 
 
 def scenario_in(text: str, where: str) -> Scenario:
@@ -155,7 +166,7 @@ def shared_faults(path: Path) -> dict[str, Fault]:
     """The faults of a file that several files of known failures name; what else it says of a fault is its own."""
     tables = toml(path).get("fault", {})
     return {
-        name: fault_of({key: table[key] for key in ("reason", "link", "date") if key in table}, f"{path}: fault.{name}")
+        name: fault_of({key: table[key] for key in FAULT_KEYS if key in table}, f"{path}: fault.{name}")
         for name, table in tables.items()
     }
 

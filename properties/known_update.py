@@ -108,7 +108,8 @@ def fault_text(name: str, fault: Fault) -> str:
     long = len(fault.reason) > COLUMNS - len("reason = ''")
     reason = f'"""\n{lines_of(quoted(fault.reason)[1:-1])}"""' if long else quoted(fault.reason)
     link = f"link = {quoted(fault.link)}\n" if fault.link else ""
-    return f"[fault.{name}]\nreason = {reason}\n{link}date = {fault.date.isoformat()}\n"
+    until = f"until = {fault.until.isoformat()}\n" if fault.until else ""
+    return f"[fault.{name}]\nreason = {reason}\n{link}date = {fault.date.isoformat()}\n{until}"
 
 
 def entry_text(entry: Known) -> str:

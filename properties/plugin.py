@@ -132,6 +132,9 @@ class Reporter:
         self.config = config
         self.context = config.stash[CONTEXT]
         self.facts: dict[Term, Counterexample] = {}
+        self.expired: list[str] = []
+        self.coverage = ""
+        self.uncovered: list[str] = []
         self.update_line = ""
         self.reported = False
 
@@ -181,12 +184,16 @@ class Reporter:
         if terminal is not None:
             terminal.write_line(line)
 
-    def pytest_sessionfinish(self, exitstatus: int) -> None:
-        """Shrink what is off, and write files. A run that was cut short is told as it is."""
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Shrink what is off, and write files. A run that was cut short is told as it is. A run in which every law
+        holds is red all the same where a known failure has expired, or where a part of the engine is not judged."""
         context = self.context
         if not context.finished or exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             return
         try:
+            self.expired, (self.coverage, self.uncovered) = expired_blocks(context), coverage_of(context)
+            if exitstatus == pytest.ExitCode.OK and (self.expired or self.uncovered):
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
             smallest = smallest_cases(context)
             self.facts = {term: counterexample(case, context) for term, case in smallest.items()}
             if context.updates:
@@ -238,12 +245,15 @@ class Reporter:
         summary, context = self.context.summary, self.context
         if not summary.results:
             return
-        for block in (*self.finding_blocks(), *self.fixed_blocks()):
+        uncovered = [f"UNCOVERED {complaint}" for complaint in self.uncovered]
+        for block in (*self.finding_blocks(), *self.fixed_blocks(), *self.expired, *uncovered):
             terminalreporter.write_line("")
             terminalreporter.write_line(block)
         terminalreporter.write_line("")
         terminalreporter.write_line(summary.law_table())
         lines = [*summary.known_lines(context.known), *summary.unsupported_lines(), *context.exempt_lines()]
+        if self.coverage:
+            lines.append(f"judged: {self.coverage}")
         if self.update_line:
             lines.append(f"known failures: {self.update_line}")
         if self.reported:
@@ -251,6 +261,22 @@ class Reporter:
         seconds = time.monotonic() - context.started
         for line in (*lines, f"{summary.figures()}, in {seconds:.1f} s"):
             terminalreporter.write_line(line)
+
+
+def expired_blocks(context: Context) -> list[str]:
+    """The known failures whose date is past."""
+    return [
+        f"EXPIRED {name}, known until {fault.until}: {fault.reason}\n"
+        + row_text("mend", f"fix it, or give it a later date in {context.known.path}")
+        for name, fault in context.known.expired(date.today())
+    ]
+
+
+def coverage_of(context: Context) -> tuple[str, list[str]]:
+    """How much of the engine is judged, and what is not; nothing of an implementation that does not say. An exemption
+    that leaves nothing out is stale."""
+    line, complaints = getattr(context.implementation, "coverage", lambda: ("", []))()
+    return line, [*complaints, *context.stale_exemptions()]
 
 
 def unshrunk_text(result: Result, term: str) -> str:

@@ -4,7 +4,11 @@ Run by `make gate-selftest` where SGLang is; `pytest tests` does not collect thi
 """
 
 import re
+from pathlib import Path
 
+from impl.sglang.adapter import SGLang
+from impl.sglang.coverage import coverage_of
+from tests.made_by_release import made
 from tests.test_gate import BROKEN, GREEN, WRONG_USE, Run, gate
 
 CELLS = ("--kv-cell", "default-dflash_own-dp-*")
@@ -34,3 +38,13 @@ def test_a_release_that_asks_for_more_ends_the_run() -> None:
     run = judged("tests.wrong_adapters:LacksAField")
     assert run.code == WRONG_USE, run.text
     assert re.search(r"SGLang \S+ asks for kv_cache_configurator\.kv_cache_dtype in \S+\.py:\d+", run.text), run.text
+
+
+def test_what_is_listed_as_judged_is_made() -> None:
+    """And nothing the release has is in neither list of `coverage.toml`."""
+    release = SGLang()
+    coverage = coverage_of(Path(release.path), release.world.version, release.world.release)
+    configurators, pools = made(release)
+    assert coverage.complaints() == []
+    assert coverage.listed("configurator", judged=True) == configurators
+    assert coverage.listed("pool", judged=True) <= pools

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from properties.summary import result_of
 from spec.laws import BY_ID
 from spec.model import Latent
 from tests.case_scenarios import layers_of_heads, served
+from tests.test_gate import gate_again, judging
 from tests.wrong_implementations import CannotJudgeAfterAll, HalvesRequestsToo, HasNoPages, OnePageTooMany, Sound
 
 CASE = served(layers_of_heads(1, 1, 1), 100)
@@ -233,6 +234,29 @@ def test_what_is_written_is_read_again(tmp_path: Path, shared: bool) -> None:
     path.write_text(file_text(file), encoding="utf-8")
     assert read_known(path, askable) == file
     assert max(map(len, path.read_text(encoding="utf-8").splitlines())) <= 120
+
+
+def test_a_fault_expires_the_day_after_its_date() -> None:
+    """It counts while an entry is of it."""
+    expected = known(entry())
+    ((name, fault),) = expected.faults
+    dated = replace(expected, faults=((name, replace(fault, until=TODAY)),))
+    assert dated.expired(TODAY) == [] and expected.expired(TODAY) == []
+    assert [name for name, _ in dated.expired(TODAY + timedelta(days=1))] == ["one-page"]
+    assert replace(dated, entries=()).expired(TODAY + timedelta(days=1)) == []
+
+
+def test_an_expired_fault_makes_a_run_red(tmp_path: Path) -> None:
+    """Its failure is met as it is expected; the date is past."""
+    path = tmp_path / "known.toml"
+    expected = known(entry(), path=path)
+    ((name, fault),) = expected.faults
+    for until, code in ((date(2020, 1, 1), 1), (date.max, 0)):
+        dated = replace(expected, faults=((name, replace(fault, until=until)),))
+        path.write_text(file_text(dated), encoding="utf-8")
+        done = gate_again("--kv-law", "B1", "--kv-cell", TP, *judging("OnePageTooMany"), "--kv-known", str(path))
+        assert done.code == code, done.text
+        assert ("EXPIRED one-page, known until 2020-01-01: what one-page is" in done.text) == bool(code)
 
 
 def test_a_file_that_says_nothing_new_is_left_alone(tmp_path: Path) -> None:

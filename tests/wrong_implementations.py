@@ -274,3 +274,17 @@ class DropsTheDraftTerm(Configurator):
     def size_pools(self, scenario: Scenario) -> Answer:
         """The plain answer."""
         return super().size_pools(replace(scenario, speculative_algorithm=None))
+
+
+class HasGrown(Sound):
+    """Right in all it is asked, with a configurator that nobody asks for, and an exemption of nothing."""
+
+    name = "has-grown"
+
+    def exemptions(self) -> tuple[Exemption, ...]:
+        """Window pools have no DCP."""
+        return (Exemption("B1", "hybrid-*-dcp-*", "it has no DCP"),)
+
+    def coverage(self) -> tuple[str, list[str]]:
+        """One of two."""
+        return "1 of 2 configurators", ["engine 2 adds FooPoolConfigurator: no law judges it"]

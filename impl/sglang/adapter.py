@@ -4,6 +4,7 @@ from pathlib import Path
 
 from impl import Exemption
 from impl.places import place_of
+from impl.sglang.coverage import coverage_of
 from impl.sglang.exemptions import exemptions_of
 from impl.sglang.pools import Pools
 from impl.sglang.records import Records, parallel_widths
@@ -42,6 +43,11 @@ class SGLang:
     def exemptions(self) -> tuple[Exemption, ...]:
         """What is not judged of this release, from `exempt.toml`."""
         return exemptions_of(self.world.release)
+
+    def coverage(self) -> tuple[str, list[str]]:
+        """How much of the release is judged, from `coverage.toml`, and what is new or stale there."""
+        coverage = coverage_of(Path(self.path), self.world.version, self.world.release)
+        return coverage.line(), coverage.complaints()
 
     def known_failures(self) -> Path:
         """The failures that are expected of this release."""
