@@ -62,6 +62,11 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--kv-replay", metavar="FILE", help="judge the one case of a file, and print every number on the way"
     )
+    group.addoption(
+        "--kv-as-issue",
+        action="store_true",
+        help="with --kv-replay: print the case as a report for the engine's tracker, with a script that needs it alone",
+    )
 
 
 def context_of(config: pytest.Config) -> Context:

@@ -13,6 +13,7 @@ from properties.cell_names import POSITION, cells_text
 from properties.cells import Cell
 from properties.context import Context
 from properties.counterexample import Counterexample, block_text, counterexample
+from properties.issue import as_issue
 from properties.known_update import updated, write_again
 from properties.options import add_options, chosen_start_up_laws, context_of, replayed_case
 from properties.replay import replay
@@ -45,9 +46,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
     """`--kv-replay` judges one case in place of a run."""
     if config.getoption("--kv-replay") is None:
+        if config.getoption("--kv-as-issue"):
+            raise pytest.UsageError("--kv-as-issue: --kv-replay names no case")
         return None
     case, context = replayed_case(config), context_of(config)
     try:
+        if config.getoption("--kv-as-issue"):
+            return as_issue(case, context)
         return replay(case, context, laws_are_given=config.getoption("--kv-law") is not None)
     except WrongAdapter as error:
         raise pytest.UsageError(f"--kv-impl: {error}") from error

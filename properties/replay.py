@@ -11,6 +11,7 @@ from properties.cells import cell_if_any
 from properties.context import Context, can_be_asked
 from properties.judge import UnlistedAnswer, Unsupported, listed_answer, told, verdict
 from properties.show import answer_text, figure, paste_able, row_text, table
+from properties.side_by_side import side_by_side
 from spec.laws import BY_ID
 from spec.laws.base import HOLDS, SIZE_FIELDS, Answer, Broken, Law
 from spec.model import PoolSizes, Refusal, Scenario
@@ -134,6 +135,7 @@ def sections(case: RecordedCase, context: Context) -> Iterator[tuple[str, str]]:
     terms, answer = budget_terms(scenario), answered(context, scenario)
     if isinstance(terms, BudgetTerms):
         yield from terms_sections(terms)
+        yield "side by side", side_by_side(context.implementation, scenario, terms)
     changed = case.answer is not None and as_json(Answer, case.answer) != as_json(Answer, answer)
     recorded = {"in the file": case.answer} if case.answer is not None and changed else {}
     yield "answers", answer_rows({context.implementation.name: answer, "the spec": size_pools(scenario), **recorded})

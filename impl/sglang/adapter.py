@@ -9,6 +9,7 @@ from impl.sglang.exemptions import exemptions_of
 from impl.sglang.pools import Pools
 from impl.sglang.records import Records, parallel_widths
 from impl.sglang.releases import told_version
+from impl.sglang.script import script
 from impl.sglang.sizing import Sizing
 from impl.sglang.support import unsupported
 from impl.sglang.world import World
@@ -92,6 +93,10 @@ class SGLang:
         self.world.enter(records.leaves(scenario), parallel_widths(scenario, 0))
         records.stage(scenario, 0)
         return place_of(type(self.world.configurators.create_memory_pool_configurator(records.x)).__init__)
+
+    def script(self, scenario: Scenario, stage: int, title: str) -> str:
+        """A script that needs this release alone and shows what one rank of a stage sells."""
+        return script(self.sizing, scenario, stage, title)
 
     def _spec_name(self, name: str) -> str:
         """The spec's name of a block-scaled KV dtype."""
