@@ -3,11 +3,19 @@
 Run by `make gate-selftest` where SGLang is; `pytest tests` does not collect this file. Without SGLang every test fails.
 """
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 from impl.sglang.adapter import SGLang
 from impl.sglang.coverage import coverage_of
+from properties.case_files import RecordedCase
+from properties.issue import broken_law, issue_text
+from properties.witnesses import BROKEN as WITNESSED
+from properties.witnesses import faults, witness_figures
 from tests.made_by_release import made
 from tests.test_gate import BROKEN, GREEN, WRONG_USE, Run, gate
 
@@ -48,3 +56,30 @@ def test_what_is_listed_as_judged_is_made() -> None:
     assert coverage.complaints() == []
     assert coverage.listed("configurator", judged=True) == configurators
     assert coverage.listed("pool", judged=True) <= pools
+
+
+def test_a_report_has_a_script_that_needs_the_release_alone(tmp_path: Path) -> None:
+    """For every fault of the release that oversells: the script sells the same tokens, and shows them not to fit."""
+    release = SGLang()
+    context = SimpleNamespace(implementation=release)
+    environment = {**os.environ, "PYTHONPATH": str(Path(release.path).parent)}
+    shown = 0
+    for fault in faults():
+        if fault.law != "B1" or witness_figures(release, fault).verdict != WITNESSED:
+            continue
+        finding = broken_law(RecordedCase(fault.witness, "B1", None), context)
+        assert finding is not None
+        text = issue_text(finding, context)
+        if "```python\n" not in text:
+            assert "No script: the smallest of a user cap" in text, text
+            continue
+        script = tmp_path / f"{fault.id}.py"
+        script.write_text(text.partition("```python\n")[2].removesuffix("```"), encoding="utf-8")
+        done = subprocess.run(
+            (sys.executable, str(script)), env=environment, cwd=tmp_path, capture_output=True, text=True
+        )
+        tokens = release.size_pools(fault.witness).max_total_num_tokens
+        assert done.returncode == 1 and f" sells {tokens} tokens\n" in done.stdout, done.stdout + done.stderr
+        assert not re.search(r"^(from|import) (spec|impl|properties|tests)", script.read_text(encoding="utf-8"), re.M)
+        shown += 1
+    assert shown, "no fault of this release oversells: choose one that has one"

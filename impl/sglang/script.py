@@ -16,7 +16,7 @@ from impl.sglang.records import Records, parallel_widths
 from impl.sglang.sizing import Sizing
 from spec.accounting import stage_buffers
 from spec.layers import DEFAULT_POOL, MLA_POOL, pool_kind
-from spec.model import MemoryFigures, PoolSizes, Scenario, active_draft
+from spec.model import PoolSizes, Scenario, active_draft
 
 Reads = dict[int, set[str]]
 """By the identity of a record, the names that were read of it."""
@@ -47,7 +47,7 @@ class Writer:
         self.names: dict[int, str] = {}
         self.made: list[str] = []
         self.set_later: list[str] = []
-        self.imports: set[str] = {"from types import SimpleNamespace"}
+        self.imports: set[str] = {"from types import MethodType, SimpleNamespace"}
 
     def text(self, value: Any) -> str:
         """One value. Raises `CannotJudge` for one that has no source."""
@@ -87,7 +87,7 @@ class Writer:
         """A method of the release bound to a namespace, or what a function of the adapter returns."""
         if isinstance(function, MethodType) and function.__module__.startswith("sglang."):
             owning_class, _, method = function.__qualname__.rpartition(".")
-            self.imports |= {"from types import MethodType", f"from {function.__module__} import {owning_class}"}
+            self.imports.add(f"from {function.__module__} import {owning_class}")
             return f"MethodType({owning_class}.{method}, {owner})"
         if isinstance(function, FunctionType) and not function.__code__.co_argcount:
             return f"lambda: {self.text(function())}"
@@ -152,9 +152,9 @@ def bytes_lines(scenario: Scenario, stage: int) -> list[str]:
 
 def script(sizing: Sizing, scenario: Scenario, stage: int, title: str) -> str:
     """The script for one rank of a stage. Raises `CannotJudge` where the answer takes more than one configurator: a
-    user cap."""
-    if scenario.max_total_tokens is not None:
-        raise CannotJudge("a user cap is applied after the configurator: no script of it alone shows the case")
+    user cap, several stages."""
+    if scenario.max_total_tokens is not None or scenario.deployment.pp_size > 1:
+        raise CannotJudge("the smallest of a user cap and of several stages is taken after the configurator")
     records = sizing.records
     draft = active_draft(scenario)
     sizing.world.envs.SGLANG_SWA_EVICTION_INTERVAL.set(scenario.swa_eviction_interval)
@@ -167,9 +167,7 @@ def script(sizing: Sizing, scenario: Scenario, stage: int, title: str) -> str:
         reads.clear()
         if draft is not None:
             records.resolved_draft_bytes(scenario, draft)
-        available = sizing._available(scenario, stage) if isinstance(scenario.budget, MemoryFigures) else None
-        if available is None:
-            available = scenario.budget[stage]  # type: ignore[index]
+        available = sizing.available(scenario, stage)
         configurator = sizing.world.configurators.create_memory_pool_configurator(records.x)
         configurator.calculate_pool_sizes(available, scenario.page_size)
     writer = Writer(reads)

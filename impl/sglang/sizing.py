@@ -86,7 +86,7 @@ class Sizing:
             records.stage(scenario, stage)
             if draft is not None:
                 records.hand_over_draft_bytes(records.resolved_draft_bytes(scenario, draft)[0])
-            available = self._available(scenario, stage) if tokens is None else 0
+            available = self.available(scenario, stage) if tokens is None else 0
             create = self.world.configurators.create_memory_pool_configurator
             configurator = listed(partial(create, records.x), scenario.target.layers)
             config = None
@@ -95,7 +95,7 @@ class Sizing:
             held.append((configurator, config))
         return self._finished(scenario, self._agreed(scenario, held, tokens))
 
-    def _available(self, scenario: Scenario, stage: int) -> int:
+    def available(self, scenario: Scenario, stage: int) -> int:
         """Bytes of one stage: as given, or by the release's own profile of the readings, whose minimum it takes over
         every rank of every stage. A profile that leaves nothing raises; given bytes of nothing are refused alike."""
         budget = scenario.budget
