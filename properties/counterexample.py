@@ -15,7 +15,7 @@ from impl import Implementation
 from impl.faults import FAULTS
 from properties.cells import Cell, cell_of
 from properties.context import Context
-from properties.judge import UnlistedAnswer, Unsupported, listed_answer, told
+from properties.judge import Finding, UnlistedAnswer, Unsupported, listed_answer, told
 from properties.pairs import BUDGET_BYTES, pair_scenarios
 from properties.prices import PoolPrice, StageBytes, pool_prices, worst_bytes
 from properties.show import answer_text, figure, paste_able, row_text, table
@@ -35,21 +35,33 @@ ISSUE = re.compile(r"sglang#\d+|PR \d+")
 
 @dataclass(frozen=True)
 class RealPair:
-    """The nearest pair of the catalog with 80 GiB for KV: tokens sold and the spec's, bytes of its worst rank; or what
-    was said in place of an answer."""
+    """A pair of the catalog with 80 GiB for KV: what is sold, or said in place of an answer, beside the spec's tokens;
+    the bytes of its worst rank."""
 
     name: str
     deployment: str
+    scenario: Scenario
+    answer: Answer | str
     spec_tokens: int
-    tokens: int | None = None
-    bytes: StageBytes | None = None
-    said: str = ""
+    bytes: StageBytes | None
+
+    @property
+    def tokens(self) -> int | None:
+        """Tokens sold, None where none are."""
+        return self.answer.max_total_num_tokens if isinstance(self.answer, PoolSizes) else None
+
+    @property
+    def effect(self) -> Fraction:
+        """How far the tokens are from the spec's, as a share; all of them where none are sold."""
+        if self.tokens is None:
+            return Fraction(1)
+        return Fraction(abs(self.tokens - self.spec_tokens), self.spec_tokens)
 
     def text(self) -> str:
         """The effect on it."""
         who = f"{self.name}, {self.deployment}, 80 GiB for KV: "
         if self.tokens is None or self.bytes is None:
-            return f"{who}{self.said}, the spec sells {self.spec_tokens:,}"
+            return f"{who}{answer_text(self.answer)}, the spec sells {self.spec_tokens:,}"
         change = 100 * Fraction(self.tokens - self.spec_tokens, self.spec_tokens)
         share = f"{float(change):+.1f} %" if change else "the same"
         return f"{who}{self.tokens:,} tokens, the spec {self.spec_tokens:,} ({share})\n{self.bytes.text()}"
@@ -115,38 +127,45 @@ def likeness(cell: Cell, other: Cell) -> tuple[bool, ...]:
     )
 
 
-def nearest_pair(implementation: Implementation, cell: Cell) -> RealPair | None:
-    """The effect on the real pair whose cell is nearest, the first of the catalog among equals; None where the catalog
-    has no pair of the pool kind. Without a draft the pair is served without its own."""
-    drafted = cell.draft != "none"
-    candidates = [entry for entry in real_scenarios() if entry[2].pool == cell.pool]
-    if not candidates:
-        return None
-    name, ranks, _, scenario = max(candidates, key=lambda entry: likeness(cell, entry[2]))
-    if not drafted:
-        name = name.partition(" + ")[0]
-        scenario = replace(scenario, draft=None, speculative_algorithm=None)
+def real_pair(implementation: Implementation, name: str, ranks: str, scenario: Scenario) -> RealPair:
+    """What an implementation does with one pair that the spec sizes."""
     expected = size_pools(scenario)
-    spec_tokens = expected.max_total_num_tokens if isinstance(expected, PoolSizes) else 0
-    pair = RealPair(name, ranks, spec_tokens)
+    assert isinstance(expected, PoolSizes)
     try:
-        answer: Answer = listed_answer(implementation, scenario)
+        answer: Answer | str = listed_answer(implementation, scenario)
     except (UnlistedAnswer, Unsupported) as said:
-        return replace(pair, said=str(said))
-    if not isinstance(answer, PoolSizes):
-        return replace(pair, said=f"refused ({answer.kind})")
-    return replace(pair, tokens=answer.max_total_num_tokens, bytes=worst_bytes(scenario, answer))
+        answer = str(said)
+    worst = worst_bytes(scenario, answer) if isinstance(answer, PoolSizes) else None
+    return RealPair(name, ranks, scenario, answer, expected.max_total_num_tokens, worst)
 
 
-def similar_bugs(implementation: Implementation, case: Shown) -> tuple[tuple[str, str], ...]:
-    """(name, what it is) of the known-bad implementations that give the very answer to this case, those first that the
-    law is said to catch."""
+@cache
+def nearest_pair(implementation: Implementation, cell: Cell) -> RealPair | None:
+    """The real pair whose cell is nearest, among equals the one with the greatest effect, then the first of the
+    catalog; None where the catalog has no pair of the pool kind. Without a draft pairs are served without theirs."""
+    candidates = [entry for entry in real_scenarios() if entry[2].pool == cell.pool]
+    nearest = max((likeness(cell, entry[2]) for entry in candidates), default=None)
+    pairs = []
+    for name, ranks, other, scenario in candidates:
+        if likeness(cell, other) == nearest:
+            if cell.draft == "none":
+                name, scenario = name.partition(" + ")[0], replace(scenario, draft=None, speculative_algorithm=None)
+            pairs.append(real_pair(implementation, name, ranks, scenario))
+    return max(pairs, key=lambda pair: pair.effect, default=None)
+
+
+def similar_bugs(implementation: Implementation, case: Shown, real: RealPair | None) -> tuple[tuple[str, str], ...]:
+    """(name, what it is) of the known-bad implementations that give the very answers to this case and to the real
+    pair, those first that the law is said to catch."""
     scenario, law = case.finding.scenario, case.finding.law.id
     if isinstance(case.answer, str) or case.answer == size_pools(scenario):
         return ()
+    asked: list[tuple[Finding, Answer | str]] = [(case.finding, case.answer)]
+    if real is not None:
+        asked.append((replace(case.finding, scenario=real.scenario), real.answer))
     found = []
     for fault in FAULTS:
-        if fault.name != implementation.name and shown(case.finding, fault()).answer == case.answer:
+        if fault.name != implementation.name and all(shown(one, fault()).answer == answer for one, answer in asked):
             found.append((law not in fault.caught_by, fault.name, getdoc(fault) or ""))
     found.sort(key=lambda entry: entry[0])
     return tuple((name, known_bug_text(doc)) for _, name, doc in found)
@@ -175,13 +194,14 @@ def counterexample(case: Shown, context: Context) -> Counterexample:
     if isinstance(case.answer, PoolSizes):
         worst = worst_bytes(scenario, case.answer)
         pools = off_stage(implementation, scenario, case.answer, worst.stage if worst else 0)
+    real = nearest_pair(implementation, case.finding.cell)  # type: ignore[arg-type]
     return Counterexample(
         case=case,
         worst=worst,
         pools=tuple(pools),
         where=place(implementation, scenario),
-        real=nearest_pair(implementation, case.finding.cell),
-        similar=similar_bugs(implementation, case),
+        real=real,
+        similar=similar_bugs(implementation, case, real),
     )
 
 
@@ -267,7 +287,7 @@ def facts_document(facts: Counterexample) -> dict[str, Any]:
             "tokens": real.tokens,
             "spec_tokens": real.spec_tokens,
             "over_bytes": None if real.bytes is None else real.bytes.over,
-            "said": real.said or None,
+            "said": None if real.bytes is not None else answer_text(real.answer),
         },
         "similar": [name for name, _ in facts.similar],
     }

@@ -77,6 +77,14 @@ def listed_answer(implementation: Implementation, scenario: Scenario, method: st
     raise UnlistedAnswer(scenario, repr(answer))
 
 
+def supports(implementation: Implementation, scenario: Scenario) -> bool:
+    """Whether the implementation can judge a scenario. Anything it raises is a finding."""
+    try:
+        return implementation.supports(scenario) is None
+    except Exception as error:
+        raise UnlistedAnswer(scenario, f"{type(error).__name__}: {error}") from error
+
+
 def case_of(implementation: Implementation, scenario: Scenario) -> Case:
     """The scenario, the answer, and the same implementation to ask again."""
     return Case(
@@ -86,7 +94,7 @@ def case_of(implementation: Implementation, scenario: Scenario) -> Case:
         ask_tokens=lambda changed, tokens: listed_answer(implementation, changed, "size_pools_from_max_tokens", tokens),
         resolve_draft=lambda changed: told(implementation, "resolve_draft", changed),
         allocated_bytes=lambda changed, sizes: told(implementation, "allocated_bytes", changed, sizes),
-        can_ask=lambda changed: is_valid(changed) and implementation.supports(changed) is None,
+        can_ask=lambda changed: is_valid(changed) and supports(implementation, changed),
         exact=getattr(implementation, "exact", True),
     )
 

@@ -1,6 +1,7 @@
 """The pytest side: one test per (law, cell) in cell-major order, progress, and what is said at the end."""
 
 import time
+import traceback
 from collections.abc import Iterator
 from datetime import date
 from typing import Any
@@ -28,7 +29,9 @@ CONTEXT = pytest.StashKey[Context]()
 PROGRESS_STEPS = 10
 """Lines of progress of a whole run."""
 WRONG_ADAPTER = "kv-wrong-adapter"
-"""The name under which a test reports that the adapter cannot go on, so that the controller ends the run."""
+SUITE_FAILED = "kv-suite-failed"
+"""The names under which a test reports that the adapter cannot go on, or that the suite itself raised, so that the
+controller ends the run."""
 CATEGORY = {HOLDS: "passed", KNOWN: "known", BROKEN: "broken", UNSUPPORTED: "broken"}
 """Under which word pytest counts a test of each verdict."""
 
@@ -117,6 +120,9 @@ def judge(request: pytest.FixtureRequest) -> Iterator[Any]:
         except WrongAdapter as error:
             request.node.user_properties.append((WRONG_ADAPTER, str(error)))
             raise LawBroken(str(error)) from error
+        except Exception as error:
+            request.node.user_properties.append((SUITE_FAILED, failure_text(f"{law.id} in {cell}", error)))
+            raise
         request.node.user_properties.append((PROPERTY, result.as_property()))
         if result.verdict in (BROKEN, UNSUPPORTED):
             fixed = [f"{fixed.fault} is fixed" for fixed in result.fixed]
@@ -128,6 +134,15 @@ def judge(request: pytest.FixtureRequest) -> Iterator[Any]:
 def results_in(report: pytest.TestReport) -> list[Result]:
     """What a test reported."""
     return [result_of(value) for name, value in report.user_properties if name == PROPERTY and isinstance(value, dict)]
+
+
+def failure_text(doing: str, error: Exception) -> str:
+    """What an exception of the suite says, which is no fault of who is judged."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return (
+        f"the suite itself failed on {doing}: {type(error).__name__}: {error} ({last.filename}:{last.lineno}); "
+        "report it to kv-budget-spec, not to the engine"
+    )
 
 
 class Reporter:
@@ -157,6 +172,8 @@ class Reporter:
         for name, value in report.user_properties:
             if name == WRONG_ADAPTER:
                 pytest.exit(f"--kv-impl: {value}", returncode=pytest.ExitCode.USAGE_ERROR)
+            if name == SUITE_FAILED:
+                pytest.exit(str(value), returncode=pytest.ExitCode.INTERNAL_ERROR)
         for result in results_in(report):
             if report.when == "call":
                 self.count(result)
@@ -209,6 +226,8 @@ class Reporter:
                 self.reported = True
         except WrongAdapter as error:
             pytest.exit(f"--kv-impl: {error}", returncode=pytest.ExitCode.USAGE_ERROR)
+        except Exception as error:
+            pytest.exit(failure_text("what was found", error), returncode=pytest.ExitCode.INTERNAL_ERROR)
 
     def pin(self, result: Result, term: str) -> Shown:
         """The smallest case of a term that is off in a cell."""

@@ -94,6 +94,12 @@ def test_without_a_draft_the_pair_is_its_target_alone() -> None:
     assert pair is not None and " + " not in pair.name and pair.tokens == pair.spec_tokens + 64
 
 
+def test_among_equals_the_pair_with_the_greatest_effect_is_told() -> None:
+    """Most real drafts of this cell have layers like their target's."""
+    pair = nearest_pair(fault("LayerRatioForEveryDraft"), BY_NAME["default-dflash_own-tp-same"])
+    assert pair is not None and pair.effect > 0 and pair.tokens != pair.spec_tokens
+
+
 def test_a_pair_without_an_answer_says_why() -> None:
     cell = BY_NAME["default-dflash_own-tp-same"]
     raised, refused = nearest_pair(DividesByZero(), cell), nearest_pair(RefusesInItsOwnWords(), cell)

@@ -23,7 +23,7 @@ from spec.layers import POOL_KINDS
 from spec.model import Scenario
 
 ROOT = Path(__file__).parents[1]
-GREEN, BROKEN, WRONG_USE, NOTHING_JUDGED = 0, 1, 4, 5
+GREEN, BROKEN, SUITE_FAILED, WRONG_USE, NOTHING_JUDGED = 0, 1, 3, 4, 5
 """Exit codes, which are pytest's."""
 
 WORKERS = ("-n", "2", "--dist", "loadgroup")
@@ -198,6 +198,14 @@ def test_an_implementation_that_changes_its_mind_is_broken() -> None:
     run = gate("--kv-cell", "*-none-tp-same", "--kv-law", "B1,Q1", *judging("ChangesItsMind"))
     assert run.code == BROKEN and run.blocks
     assert "Traceback" not in run.text
+
+
+@pytest.mark.parametrize("workers", [(), WORKERS])
+def test_a_failure_of_the_suite_is_not_the_engines(workers: tuple[str, ...]) -> None:
+    run = gate(*ONE_CELL, *FEW_LAWS, *judging("TripsTheSuite"), *workers)
+    assert run.code == SUITE_FAILED and not run.blocks
+    said = "the suite itself failed on B1 in default-none-tp-same: LookupError: nobody wrote this down "
+    assert said in run.text and "report it to kv-budget-spec, not to the engine" in run.text
 
 
 @pytest.mark.parametrize("workers", [(), WORKERS])

@@ -117,6 +117,7 @@ def test_a_finding_has_its_figures_and_its_case(reported: tuple[Run, Path]) -> N
         place = (one["pool"], one["draft"], one["geometry"], one["deployment"], one["draft_dtype"])
         assert place in {(cell.pool, cell.draft, cell.geometry, cell.deployment, cell.draft_dtype) for cell in CELLS}
         assert one["tokens"] > one["spec_tokens"] and one["allocated_bytes"] > one["available_bytes"]
+        assert (one["counterexample"] is None) == (one["verdict"] == "known")
         case = read_case(folder / one["case"])
         assert case.law == "B1" and isinstance(case.answer, PoolSizes)
         assert case.answer.max_total_num_tokens == one["tokens"]

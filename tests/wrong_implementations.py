@@ -288,3 +288,14 @@ class HasGrown(Sound):
     def coverage(self) -> tuple[str, list[str]]:
         """One of two."""
         return "1 of 2 configurators", ["engine 2 adds FooPoolConfigurator: no law judges it"]
+
+
+class TripsTheSuite(Sound):
+    """Right in all it is asked, but the suite cannot read it."""
+
+    name = "trips-the-suite"
+
+    @property
+    def exact(self) -> bool:
+        """Nothing a law asks for."""
+        raise LookupError("nobody wrote this down")
