@@ -5,6 +5,7 @@ Run by `make gate-selftest` where SGLang is; `pytest tests` does not collect thi
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 
 from impl.sglang.adapter import SGLang
 from impl.sglang.coverage import coverage_of
+from impl.sglang.inventory import CONFIGURATOR_BASE, CONFIGURATORS
 from properties.case_files import RecordedCase
 from properties.issue import broken_law, issue_text
 from properties.witnesses import BROKEN as WITNESSED
@@ -83,3 +85,16 @@ def test_a_report_has_a_script_that_needs_the_release_alone(tmp_path: Path) -> N
         assert not re.search(r"^(from|import) (spec|impl|properties|tests)", script.read_text(encoding="utf-8"), re.M)
         shown += 1
     assert shown, "no fault of this release oversells: choose one that has one"
+
+
+def test_a_configurator_that_no_law_judges_makes_the_gate_red(tmp_path: Path) -> None:
+    """The same release with one more, where every law holds."""
+    package = Path(SGLang().path)
+    shutil.copytree(package, tmp_path / "sglang", copy_function=os.symlink)
+    grown = tmp_path / "sglang" / CONFIGURATORS
+    text = grown.read_text(encoding="utf-8")
+    grown.unlink()
+    grown.write_text(f"{text}\n\nclass FooPoolConfigurator({CONFIGURATOR_BASE}):\n    pass\n", encoding="utf-8")
+    run = gate(*CELLS, *LAWS, "--kv-impl", "sglang", "--kv-impl-path", str(tmp_path))
+    assert run.code == BROKEN and not run.blocks, run.text
+    assert re.search(r"^UNCOVERED SGLang \S+ adds FooPoolConfigurator: no law judges it$", run.text, re.M), run.text
