@@ -5,6 +5,7 @@ same ones.
 """
 
 import re
+import traceback
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -203,6 +204,17 @@ def counterexample(case: Shown, context: Context) -> Counterexample:
         real=real,
         similar=similar_bugs(implementation, case, real),
     )
+
+
+def traceback_text(implementation: Implementation, scenario: Scenario) -> str:
+    """Where an implementation raises what is no answer; "" where it raises nothing."""
+    try:
+        listed_answer(implementation, scenario)
+    except UnlistedAnswer as error:
+        return "".join(traceback.format_exception(error.__cause__)).rstrip() if error.__cause__ else ""
+    except Unsupported:
+        pass
+    return ""
 
 
 def pool_table(pools: tuple[PoolPrice, ...]) -> str:

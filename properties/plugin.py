@@ -13,7 +13,7 @@ from properties.case_files import scenario_from_text
 from properties.cell_names import POSITION, cells_text
 from properties.cells import Cell
 from properties.context import Context
-from properties.counterexample import Counterexample, block_text, counterexample
+from properties.counterexample import Counterexample, block_text, counterexample, traceback_text
 from properties.issue import as_issue
 from properties.known_update import updated, write_again
 from properties.options import add_options, chosen_start_up_laws, context_of, replayed_case
@@ -34,6 +34,10 @@ SUITE_FAILED = "kv-suite-failed"
 controller ends the run."""
 CATEGORY = {HOLDS: "passed", KNOWN: "known", BROKEN: "broken", UNSUPPORTED: "broken"}
 """Under which word pytest counts a test of each verdict."""
+
+
+NO_TRACEBACKS = ("auto", "no")
+"""Values of `--tb` without which, and with which, no traceback is asked for."""
 
 
 class LawBroken(Exception):
@@ -250,6 +254,10 @@ class Reporter:
         commands = [("replay", context.again(finding.law.id, str(finding.cell)))]
         if context.report is not None:
             commands.append(("case file", str(case_path(context.report, finding))))
+        if self.config.option.tbstyle not in NO_TRACEBACKS:
+            commands.append(
+                ("traceback", traceback_text(context.implementation, finding.scenario) or "nothing is raised")
+            )
         return block_text(facts, commands)
 
     def fixed_blocks(self) -> list[str]:

@@ -21,6 +21,7 @@ from properties.counterexample import (
     off_text,
     real_scenarios,
     similar_text,
+    traceback_text,
 )
 from properties.judge import Finding, verdict
 from properties.prices import PoolPrice, StageBytes
@@ -31,7 +32,14 @@ from spec.laws.base import Broken
 from spec.layers import POOL_KINDS
 from spec.model import DFLASH, AttentionShape, Deployment, Draft, Heads, Index, Latent, MemoryFigures, Scenario
 from tests.test_prices import CAPPED, DEFAULT, HYBRID
-from tests.wrong_implementations import DividesByZero, DropsTheDraftTerm, OnePageTooMany, RefusesInItsOwnWords
+from tests.wrong_implementations import (
+    DividesByZero,
+    DropsTheDraftTerm,
+    OnePageTooMany,
+    RefusesInItsOwnWords,
+    ReturnsATuple,
+    SupportsNothing,
+)
 
 
 def fault(name: str) -> Fault:
@@ -125,6 +133,13 @@ def test_an_answer_that_is_none_has_no_bytes() -> None:
     assert (facts.worst, facts.pools, facts.similar) == (None, (), ())
     assert "ZeroDivisionError" in block_text(facts, [])
     assert facts_document(facts)["over_bytes"] is None
+
+
+def test_a_traceback_is_where_the_implementation_raises() -> None:
+    text = traceback_text(DividesByZero(), HYBRID)
+    assert text.startswith("Traceback") and text.endswith("ZeroDivisionError: cell size is 0")
+    assert traceback_text(Configurator(), HYBRID) == traceback_text(ReturnsATuple(), HYBRID) == ""
+    assert traceback_text(SupportsNothing(), HYBRID) == ""
 
 
 @pytest.mark.parametrize(

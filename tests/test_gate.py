@@ -184,6 +184,12 @@ def test_anything_but_a_listed_answer_is_broken(name: str, got: str) -> None:
     assert "Traceback" not in run.text
 
 
+def test_a_traceback_is_shown_where_it_is_asked_for() -> None:
+    run = gate(*ONE_CELL, "--kv-law", "B1", *judging("DividesByZero"), "--tb=short")
+    assert run.code == BROKEN and "Traceback (most recent call last):" in run.text
+    assert "wrong_implementations.py" in run.text
+
+
 def test_an_unlisted_answer_to_a_changed_scenario_names_it() -> None:
     cell = ("--kv-cell", "default-eagle_own-tp-same", "--kv-law", "D1")
     (block,) = gate(*cell, *judging("TripsOverNoDraftLayers")).blocks
