@@ -11,6 +11,9 @@ from typing import NoReturn
 import pytest
 
 VERBS: dict[str, str] = {"doctor": "properties.doctor"}
+VERBS: dict[str, str] = {
+    "diff": "properties.diff",
+}
 """Name of a verb and its module; the first line of the module says what it does."""
 
 
