@@ -13,6 +13,7 @@ import pytest
 VERBS: dict[str, str] = {"doctor": "properties.doctor"}
 VERBS: dict[str, str] = {
     "diff": "properties.diff",
+    "summarize": "properties.step_summary",
 }
 """Name of a verb and its module; the first line of the module says what it does."""
 

@@ -56,6 +56,13 @@ def test_a_diff_prints_what_was_recorded(name: str, tmp_path: Path) -> None:
     assert (found, without_lines(text)) == (code, without_lines(recorded.read_text(encoding="utf-8")))
 
 
+def test_the_readme_shows_what_was_recorded() -> None:
+    recorded = (RECORDED / "a_fix.txt").read_text(encoding="utf-8").splitlines()
+    shown = [line[4:] for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines() if line[:4] == "    "]
+    first = shown.index(recorded[0])
+    assert shown[first : first + 4] == [line for line in recorded if line][:4]
+
+
 def without_lines(text: str) -> str:
     """The text without the numbers of lines of code, which move with every edit."""
     return re.sub(r"\.py:\d+", ".py:LINE", text)
