@@ -12,7 +12,7 @@ RELEASES := $(SGLANG_VENV)/releases
 SGLANG_ALL := 0.5.14 0.5.15 0.5.16 0.5.17 0.5.18 0.5.19 0.5.20 0.5.21 0.5.22 0.5.23
 
 .DEFAULT_GOAL := help
-.PHONY: help properties model gate gate-selftest gate-mutants matrix test faults mutants bench guide docs diff clean
+.PHONY: help properties model gate gate-selftest gate-mutants matrix test faults mutants bench guide docs diff capacity clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
@@ -44,6 +44,9 @@ BASE := sglang@0.5.17
 HEAD := sglang@0.5.18
 diff: $(SGLANG_READY) $(patsubst sglang@%,$(RELEASES)/%/.ready,$(filter sglang@0.%,$(BASE) $(HEAD)))  ## what does HEAD sell beside BASE: make diff BASE=sglang@0.5.22 HEAD=sglang@0.5.23
 	$(SGLANG_PYTHON) -m properties diff --base $(BASE) --head $(HEAD) $(ARGS)
+
+capacity: $(SGLANG_ALL:%=$(RELEASES)/%/.ready)  ## each release beside the one before it, into impl/sglang/CAPACITY.md
+	$(SGLANG_PYTHON) -m properties capacity $(ARGS)
 
 test: $(READY)  ## the suite's own tests with their coverage, lint, format and types
 	$(PYTHON) -m ruff check .

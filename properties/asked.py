@@ -169,7 +169,6 @@ class Process:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.log,
-            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
         )
         self._identity: Identity | None = None
 

@@ -23,12 +23,12 @@ from typing import NamedTuple, TypeVar
 
 import pytest
 
-from properties.asked import Asked, NotSupported, Process, Question, Said, Saved, Source, saved_text, source_of
+from properties.asked import Asked, Call, NotSupported, Process, Question, Said, Saved, Source, saved_text, source_of
 from properties.cell_names import WrongPattern, cells_of, patterns_in
 from properties.cells import CELLS, Cell, cell_of
 from properties.corpus import PROFILES, drawn_scenarios, runs_on
 from properties.diff_rules import FAILS, LOSS, Acknowledged, read_acknowledged, ruling, share
-from properties.diff_text import Diff, document, markdown_text, terminal_text
+from properties.diff_text import Diff, document, draft_of, grouped, markdown_text, terminal_text
 from properties.known import WrongKnownFile
 from properties.moves import Move, differ, first_change, move_of
 from properties.observed import Prices
@@ -140,17 +140,38 @@ def moves_between(asked: Pair[Asked], said: Pair[Sequence[Said]], questions: Seq
     return found
 
 
+def cells_in(questions: Sequence[Question]) -> int:
+    """In how many cells some questions are."""
+    return len({cell_of(question.scenario) for question in questions})
+
+
 def diff_of(asked: Pair[Asked], said: Pair[Sequence[Said]], questions: Sequence[Question], drawn: str) -> Diff:
-    """Both over the same scenarios; of the worst move, real deployments first, the function that changed."""
+    """Both over the same scenarios, and the functions behind what moved."""
     found = moves_between(asked, said, questions)
     real = sum(bool(question.name) for question in found.questions)
-    generated = len(found.questions) - real
     base, head = asked
-    diff = Diff(base.identity, head.identity, drawn, real, generated, found.unsupported, tuple(found.moves))
-    worst = next(iter((*diff.of_real(True), *diff.of_real(False))), None)
-    if worst is None:
-        return diff
-    return replace(diff, function=first_change(base.calls(worst.question), head.calls(worst.question)))
+    diff = Diff(
+        base.identity,
+        head.identity,
+        drawn,
+        real,
+        len(found.questions) - real,
+        found.unsupported,
+        tuple(found.moves),
+        (cells_in(found.questions), cells_in(questions)),
+    )
+    return replace(diff, functions=changed_functions(asked, diff))
+
+
+def changed_functions(asked: Pair[Asked], diff: Diff) -> dict[str, tuple[Call, str]]:
+    """By pool and draft, the function that made the difference in the worst move, where the calls say so."""
+    base, head = asked
+    functions = {}
+    for group, moves in grouped(diff.worst_first, draft_of).items():
+        change = first_change(base.calls(moves[0].question), head.calls(moves[0].question))
+        if change is not None:
+            functions[group] = change
+    return functions
 
 
 def parser() -> Parser:

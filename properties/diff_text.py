@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from properties.asked import ROOT, Call, Identity, Said, said_json
+from properties.asked import RELEASES, ROOT, Call, Identity, Said, said_json
 from properties.case_files import SCHEMA, as_json
 from properties.diff_rules import Ruling
 from properties.findings import markdown_table
@@ -27,8 +27,9 @@ Table = Callable[[Sequence[str], Sequence[Sequence[str]]], str]
 @dataclass(frozen=True)
 class Diff:
     """Two implementations over the same scenarios. `drawn` says which; `real` and `generated` are how many were
-    compared; `unsupported` why others were not; `function` the first of the head to return another number on the way to
-    the worst move, and what it returned in the base."""
+    compared; `unsupported` why others were not; `cells` in how many cells, of how many that were asked. `functions`: by
+    pool and draft, the function of the head that made the difference in the worst move there, and what it returned in
+    the base."""
 
     base: Identity
     head: Identity
@@ -37,12 +38,23 @@ class Diff:
     generated: int
     unsupported: Counter[str]
     moves: tuple[Move, ...]
-    function: tuple[Call, str] | None = None
+    cells: tuple[int, int] = (0, 0)
+    functions: dict[str, tuple[Call, str]] = field(default_factory=dict)
 
     @property
     def compared(self) -> int:
         """Scenarios that both answered."""
         return self.real + self.generated
+
+    @property
+    def worst_first(self) -> list[Move]:
+        """Every move, real deployments first."""
+        return self.of_real(True) + self.of_real(False)
+
+    @property
+    def function(self) -> tuple[Call, str] | None:
+        """That of the worst move."""
+        return next((self.functions.get(draft_of(move.cell)) for move in self.worst_first), None)
 
     def of_real(self, is_real: bool) -> list[Move]:
         """The moves of real deployments, or of generated scenarios, the worst first."""
@@ -75,6 +87,11 @@ def term_text(term: Term) -> str:
     return f"{term.name} {term.base} -> {term.head}{unit}{where}"
 
 
+def terms_text(move: Move) -> str:
+    """Every term that moved, on the first stage where it did."""
+    return "; ".join(map(term_text, move.first_terms.values()))
+
+
 def real_rows(moves: Iterable[Move]) -> list[list[str]]:
     """A row a real deployment: tokens before and after, by how much, whether they fit, and why."""
     return [
@@ -85,7 +102,7 @@ def real_rows(moves: Iterable[Move]) -> list[list[str]]:
             percent(move.change),
             gib(move.base_over),
             gib(move.head_over),
-            "; ".join(map(term_text, move.terms)),
+            terms_text(move),
         ]
         for move in moves
     ]
@@ -101,12 +118,13 @@ CELL_HEADER = (
     "newly refused",
     "no longer over",
     "terms that moved",
+    "in the worst",
 )
 
 
 def cell_row(name: str, moves: Sequence[Move]) -> list[str]:
-    """What moved in some cells."""
-    terms = Counter(term for move in moves for term in move.names)
+    """What moved in some cells; the moves are sorted, the worst first."""
+    terms = Counter(name for move in moves for name in move.first_terms)
     return [
         name,
         f"{len(moves):,}",
@@ -116,6 +134,7 @@ def cell_row(name: str, moves: Sequence[Move]) -> list[str]:
         f"{sum(move.newly_refused or move.newly_raised for move in moves):,}",
         f"{sum(move.mended for move in moves):,}",
         ", ".join(f"{term} ({count:,})" for term, count in terms.most_common()),
+        terms_text(moves[0]),
     ]
 
 
@@ -137,22 +156,31 @@ def header_lines(diff: Diff) -> list[str]:
     lines = [
         f"capacity of {diff.head} (head) beside {diff.base} (base)",
         f"{len(diff.moves):,} of {diff.compared:,} scenarios moved: {len(diff.of_real(True)):,} of {diff.real:,} real "
-        f"deployments, {len(diff.of_real(False)):,} of {diff.generated:,} generated ({diff.drawn})",
+        f"deployments, {len(diff.of_real(False)):,} of {diff.generated:,} generated ({diff.drawn}), "
+        f"in {diff.cells[0]} of {diff.cells[1]} cells",
     ]
     return lines + [f"not compared, {count:,}: {reason}" for reason, count in diff.unsupported.most_common()]
 
 
+def function_text(change: tuple[Call, str] | None) -> str:
+    """The function that changed, "" where the calls do not say."""
+    if change is None:
+        return ""
+    call, was = change
+    return f"{call.name} ({shown_path(call.file)}:{call.line}): {was} -> {call.value}"
+
+
 def function_line(diff: Diff) -> list[str]:
-    """The function that changed, where the calls say so."""
-    if diff.function is None:
-        return []
-    call, was = diff.function
-    return [f"differs first in {call.name} ({shown_path(call.file)}:{call.line}): {was} -> {call.value}"]
+    """The function behind the worst move."""
+    text = function_text(diff.function)
+    return [f"differs first in {text}"] if text else []
 
 
 def shown_path(file: str) -> str:
-    """A file below this repository by its path there, another as it is."""
+    """A file below this repository by its path there, one of a release from `sglang/` on, another as it is."""
     path = Path(file)
+    if path.is_relative_to(RELEASES):
+        return str(Path(*path.relative_to(RELEASES).parts[1:]))
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else file
 
 
@@ -227,15 +255,16 @@ def move_json(move: Move, why: str | None) -> dict[str, Any]:
 
 def document(diff: Diff, ruled: Ruling) -> dict[str, Any]:
     """What `diff.json` says."""
-    reasons = {move: why for why, move in ruled.failures}
+    reasons = {id(move): why for why, move in ruled.failures}
     call = diff.function[0] if diff.function else None
     return {
         "schema": SCHEMA,
         "base": {"name": diff.base.name, "version": diff.base.version},
         "head": {"name": diff.head.name, "version": diff.head.version},
         "scenarios": {"real": diff.real, "generated": diff.generated, "drawn": diff.drawn},
+        "cells": {"compared": diff.cells[0], "asked": diff.cells[1]},
         "unsupported": dict(diff.unsupported.most_common()),
         "function": call and {"name": call.name, "file": shown_path(call.file), "line": call.line},
         "fails": ruled.counts,
-        "moves": [move_json(move, reasons.get(move)) for move in diff.moves],
+        "moves": [move_json(move, reasons.get(id(move))) for move in diff.moves],
     }

@@ -66,9 +66,12 @@ class Move:
         return isinstance(self.head, Raised)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The terms by name, each once."""
-        return tuple(dict.fromkeys(term.name for term in self.terms))
+    def first_terms(self) -> dict[str, Term]:
+        """The terms by name, each on the first stage where it moved."""
+        first: dict[str, Term] = {}
+        for term in self.terms:
+            first.setdefault(term.name, term)
+        return first
 
 
 def tokens_of(said: Said) -> int:
@@ -93,20 +96,19 @@ def over_bytes(question: Question, said: Said) -> int | None:
 
 
 def price_terms(base: Prices, head: Prices) -> list[Term]:
-    """The prices of a row that differ, stage by stage."""
+    """The prices of a row that differ, stage by stage. Where one of the two sells no row at any price there is nothing
+    to compare."""
     staged = len(base) > 1
     return [
-        Term(name, price_text(price), price_text(there.get(name)), stage if staged else None)
+        Term(name, price_text(price), price_text(other), stage if staged else None)
         for stage, (here, there) in enumerate(zip(base, head, strict=True))
         for name, price in here.items()
-        if price != there.get(name)
+        if price is not None and (other := there.get(name)) is not None and price != other
     ]
 
 
-def price_text(price: str | None) -> str:
-    """Bytes of a row with separators; `-` where nothing is sold at any price."""
-    if price is None:
-        return "-"
+def price_text(price: str) -> str:
+    """Bytes of a row with separators."""
     value = Fraction(price)
     return f"{value.numerator:,}" if value.denominator == 1 else f"{value.numerator:,}/{value.denominator:,}"
 
@@ -131,10 +133,13 @@ def other_terms(question: Question, base: Said, head: Said) -> list[Term]:
     swa = (base.swa_max_total_num_tokens, head.swa_max_total_num_tokens)
     if pool_kind(question.scenario) == CAPPED_POOL and swa[0] != swa[1]:
         return [Term("SWA rows", f"{swa[0]:,}", f"{swa[1]:,}")]
+    left = []
     if isinstance(question.scenario.budget, MemoryFigures):
-        return [Term("available bytes, by the tokens", size.base, size.head)]
+        left.append("available bytes")
     if pool_kind(question.scenario) == CAPPED_POOL:
-        return [Term("bytes of the fixed SWA rows, by the tokens", size.base, size.head)]
+        left.append("bytes of the fixed SWA rows")
+    if left:
+        return [Term(f"{' or '.join(left)}, by the tokens", size.base, size.head)]
     return [Term("tokens at the same prices", size.base, size.head)]
 
 
@@ -163,19 +168,19 @@ def first_change(base: Sequence[Call], head: Sequence[Call]) -> tuple[Call, str]
 
 def changed_calls(base: Sequence[Call], head: Sequence[Call]) -> Iterator[tuple[Call, str]]:
     """The head's calls that returned another number than in the base, and what they returned there. A function is known
-    by its class and name, or, where the base has no such class, by its name; its first call is compared with its first
-    there, and so on."""
+    by its class and name, or, where the base has no such class, by its name. Its first call is compared with its first
+    there, and so on; one that is called more often, or less, is called for other things and tells nothing."""
     before: dict[str, list[str]] = {}
     for call in base:
         for name in {call.name, short_name(call)}:
             before.setdefault(name, []).append(call.value)
+    times = Counter(call.name for call in head)
     met: Counter[str] = Counter()
     for call in head:
         values = before.get(call.name) or before.get(short_name(call), [])
-        turn = met[call.name]
+        if len(values) == times[call.name] and values[met[call.name]] != call.value:
+            yield call, values[met[call.name]]
         met[call.name] += 1
-        if turn < len(values) and values[turn] != call.value:
-            yield call, values[turn]
 
 
 def short_name(call: Call) -> str:

@@ -31,12 +31,13 @@ from spec.laws.base import Answer
 from spec.layers import HYBRID_POOL, pool_kind
 from spec.model import PoolSizes, Scenario, active_draft
 
-MUCH_BYTES = 2**80
-"""A budget beside which a page is nothing: bytes divided by the rows they buy are the price of a row."""
-MORE_BYTES = 2**100
+MUCH_BYTES = 2**60
+"""A budget beside which a page is nothing: bytes divided by the rows they buy are the price of a row. It buys less than
+`sys.maxsize`, which an engine may answer for a stage that holds nothing."""
+MORE_BYTES = 2**80
 """So much on the other stages that they never set the rows."""
-FINEST_PRICE = 1000
-"""Denominators of a price per row: those of the ratios that operators write."""
+HALVES = 2
+"""The finest price asked for is half a byte: that of a full row and of half an SWA row."""
 
 Prices = list[dict[str, str | None]]
 """By stage: the bytes of one row of each term, as a fraction; None where no row is sold at any price."""
@@ -64,7 +65,7 @@ def bytes_per_row(implementation: Implementation, scenario: Scenario, stage: int
         return None
     if not isinstance(answer, PoolSizes) or answer.max_total_num_tokens <= 0:
         return None
-    return Fraction(MUCH_BYTES, answer.max_total_num_tokens).limit_denominator(FINEST_PRICE)
+    return Fraction(MUCH_BYTES, answer.max_total_num_tokens).limit_denominator(HALVES)
 
 
 def row_prices(implementation: Implementation, scenario: Scenario, stage: int) -> dict[str, Fraction | None]:

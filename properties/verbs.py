@@ -12,6 +12,7 @@ import pytest
 
 VERBS: dict[str, str] = {"doctor": "properties.doctor"}
 VERBS: dict[str, str] = {
+    "capacity": "properties.capacity",
     "diff": "properties.diff",
     "summarize": "properties.step_summary",
 }

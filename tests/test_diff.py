@@ -63,7 +63,7 @@ LAYERS_FOR_DRAFT = "impl.faults:LayerRatioForEveryDraft"
 
 def test_nothing_moves_where_nothing_changed() -> None:
     diff = compared("configurator", "spec")
-    assert (diff.moves, diff.real, diff.generated, diff.function) == ((), 1, 2, None)
+    assert (diff.moves, diff.real, diff.generated, diff.functions) == ((), 1, 2, {})
     assert terminal_text(diff, ruling(diff.moves, ANY, Fraction(0))).endswith("\nOK 0 of 3 scenarios moved")
 
 
@@ -87,7 +87,7 @@ def test_the_way_back_is_newly_over_budget() -> None:
 def test_what_raises_and_what_is_not_supported_are_told_apart() -> None:
     diff = compared("spec", DividesByZero())
     assert [move.newly_raised for move in diff.moves] == [True] * 3
-    assert diff.moves[0].names == ("target row", "draft row")
+    assert diff.moves[0].terms == (Term("answer", "tokens", "raised"),)
     nothing = compared("spec", SupportsNothing())
     assert nothing.compared == 0 and nothing.unsupported == {"head: no GPU here": 3}
     assert compared(SupportsNothing(), "spec").unsupported == {"base: no GPU here": 3}
@@ -128,7 +128,7 @@ def test_observed_prices_are_those_of_the_spec(name: str, cell: str) -> None:
 def test_stages_are_named_where_there_are_several() -> None:
     base, head = [{"target row": "4"}, {"target row": "8"}], [{"target row": "4"}, {"target row": "17/2"}]
     assert price_terms(base, head) == [Term("target row", "8", "17/2", stage=1)]
-    assert price_terms(base[:1], [{"target row": None}]) == [Term("target row", "4", "-")]
+    assert price_terms(base[:1], [{"target row": None}]) == price_terms([{"target row": None}], base[:1]) == []
 
 
 def test_answers_are_compared_field_by_field() -> None:
@@ -149,7 +149,8 @@ def calls(*values: str, code: int = 0, name: str = "Pool") -> list[Call]:
 def test_the_innermost_function_is_the_first_to_change() -> None:
     base, head = calls("4", "4", "6"), calls("4", "5", "7")
     assert first_change(base, head) == (head[1], "4")
-    assert first_change(base, [head[0], head[2]]) == (head[2], "6")
+    assert first_change(base, calls("4", "4", "7")) == (head[2], "6")
+    assert first_change(base, [head[2]]) is None
     assert first_change(base, base) is None and first_change([], head) is None
 
 
@@ -296,6 +297,14 @@ def test_real_deployments_come_first_and_the_reason_last(text_of: Callable[..., 
     text = text_of(diff, ruling(diff.moves, LOSS, Fraction(0)))
     assert text.index("a pair") < text.index("default-dflash_own") < text.index("differs first in")
     assert text.splitlines()[-1] == "MOVED newly over budget in 2 of 3 scenarios"
+
+
+def test_the_document_has_refusals_of_any_value() -> None:
+    """A value that was read from JSON may be a list."""
+    move = replace(moved(1000, None), head=Refusal("unsupported", "target.layers", ["swa", "full"]))
+    diff = Diff(Identity("a", "1"), Identity("b", "2"), "drawn", 0, 1, Counter(), (move,))
+    data = document(diff, ruling(diff.moves, LOSS, Fraction(0)))
+    assert data["moves"][0]["fails"] == "newly refused" and data["moves"][0]["head_tokens"] == 0
 
 
 def test_the_document_has_every_move_with_its_terms() -> None:
