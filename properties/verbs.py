@@ -15,6 +15,8 @@ VERBS: dict[str, str] = {
     "capacity": "properties.capacity",
     "diff": "properties.diff",
     "summarize": "properties.step_summary",
+VERBS = {
+    "sweep": "properties.sweep.command",
 }
 """Name of a verb and its module; the first line of the module says what it does."""
 
