@@ -1,7 +1,7 @@
 """The start-up laws in a run: one test for each law, protocol, and who is judged.
 
 They have no cells, so a run of some cells of the budget leaves them out; so does one of an implementation that has no
-start-up.
+start-up. The sweep is left out in the same way.
 """
 
 from collections.abc import Callable
@@ -12,6 +12,7 @@ import pytest
 from properties.options import chosen_start_up_laws
 from properties.plugin import CONTEXT
 from properties.startup import Findings, claimed, implementation_findings, offers_start_up, spec_findings
+from properties.sweep.share import is_swept
 from spec.laws.startup import START_UP_BY_ID
 from spec.startup.protocols import Protocol
 
@@ -22,6 +23,7 @@ FINDINGS = pytest.StashKey[dict[tuple[str, str], Findings]]()
 def pytest_configure(config: pytest.Config) -> None:
     """The mark of a start-up law's test."""
     config.addinivalue_line("markers", "start_up_law(id): the law of spec/laws/startup.py this test judges")
+    config.addinivalue_line("markers", "sweep: judges every point of a space, in a run of all laws and cells")
     config.stash[FINDINGS] = {}
 
 
@@ -50,9 +52,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """A run of some cells does without them, and one of an implementation without a start-up."""
     chosen = chosen_start_up_laws(config) if offers_start_up(config.stash[CONTEXT].implementation) else []
     left_out = [item for item in items if judged_law(item) not in (None, *chosen)]
+    left_out += [item for item in items if item.get_closest_marker("sweep") and not sweeps(config)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if judged_law(item) in (None, *chosen)]
+        items[:] = [item for item in items if item not in left_out]
+
+
+def sweeps(config: pytest.Config) -> bool:
+    """Whether this run sweeps the default space."""
+    context = config.stash[CONTEXT]
+    whole = config.getoption("--kv-law") is None and config.getoption("--kv-cell") == "*"
+    return is_swept(context.implementation_name, context.profile_name, whole=whole)
 
 
 def findings(config: pytest.Config, protocol: Protocol, judged: str) -> Findings:
