@@ -12,7 +12,7 @@ RELEASES := $(SGLANG_VENV)/releases
 SGLANG_ALL := 0.5.14 0.5.15 0.5.16 0.5.17 0.5.18 0.5.19 0.5.20 0.5.21 0.5.22 0.5.23
 
 .DEFAULT_GOAL := help
-.PHONY: help properties model gate gate-selftest gate-mutants matrix test faults mutants bench guide docs diff capacity clean
+.PHONY: help properties model gate gate-selftest gate-mutants matrix test faults mutants bench guide docs diff capacity sweep clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
@@ -60,8 +60,12 @@ faults: $(READY)  ## hunt every known-bad implementation by every law; ARGS=--ch
 mutants: $(READY)  ## change one operator, constant, name or term at a time: what survives? ARGS=--sample, as CI does
 	$(PYTHON) -m tests.mutants $(ARGS)
 
-bench: $(READY)  ## how much faster the configurator is than the spec
-	$(PYTHON) -m pytest tests/benchmarks --benchmark-only $(ARGS)
+sweep: $(READY)  ## judge every point of a bounded space, 10**9 of them; ARGS="--help" says more
+	$(PYTHON) -m properties sweep $(ARGS)
+
+bench: $(READY)  ## time everything, keep the figures, and compare with the last run
+	$(PYTHON) -m pytest tests/benchmarks --benchmark-only --benchmark-autosave $(ARGS)
+	$(PYTHON) -m tests.benchmarks.baseline
 	$(PYTHON) -m tests.benchmarks.ratios
 
 guide: $(READY)  ## run every page of spec/guide/ again and write what it says now: then read git diff

@@ -1,6 +1,8 @@
 """Spec, configurator and batches on the same realistic scenarios in one run; ratios go into `extra_info`. Nothing is
 asserted about time: `python -m tests.benchmarks.ratios` prints the ratios of spec and configurator."""
 
+from fractions import Fraction
+
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
@@ -9,21 +11,24 @@ from impl.batched_scenarios import batch_of, row_of
 from impl.configurator import create_memory_pool_configurator
 from spec.layers import POOL_KINDS, pool_kind
 from spec.model import PoolSizes
-from tests.benchmarks.ratios import REALISTIC, seconds_per_call, ways
+from tests.benchmarks.baseline import beside
+from tests.benchmarks.ratios import REALISTIC, ways
 
 NAMES = list(REALISTIC)
+AVAILABLE, CELL = Fraction(50 * 2**30), Fraction(147456 * 5 + 98304 * 4, 5)
+"""Bytes, and bytes per token at a ratio of 4/5: what the spec divides in the end."""
 
 
 def record(benchmark: BenchmarkFixture, name: str, way: str) -> None:
     """Times one way, and the spec beside it for the ratio."""
     three = ways(REALISTIC[name])
     benchmark.group = name
-    spec_seconds = min(seconds_per_call(three.spec, 20) for _ in range(5))
     answer = benchmark.pedantic(getattr(three, way), rounds=20, iterations=100)  # type: ignore[no-untyped-call]
     assert isinstance(answer, PoolSizes) and answer == three.spec()
-    if benchmark.stats is not None:
-        benchmark.extra_info["spec_seconds"] = spec_seconds
-        benchmark.extra_info["times_faster_than_spec"] = spec_seconds / benchmark.stats.stats.min
+    if way == "spec":
+        beside(benchmark, "one division of Fractions", lambda: AVAILABLE // CELL, calls=1000)
+    else:
+        beside(benchmark, "spec", three.spec, calls=20, rounds=5)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -61,9 +66,8 @@ def test_size_a_batch(benchmark: BenchmarkFixture, kind: str) -> None:
     def one_by_one() -> list[PoolSizes]:
         return [configurator.calculate_pool_sizes((one,), scenario.page_size) for one in available]
 
-    single_seconds = min(seconds_per_call(one_by_one, 1) for _ in range(3))
     sized = benchmark.pedantic(size_batch, (kind, batch), rounds=10)  # type: ignore[no-untyped-call]
     assert sized.max_total_num_tokens.tolist() == [answer.max_total_num_tokens for answer in one_by_one()]
     if benchmark.stats is not None:
         benchmark.extra_info["scenarios_per_second"] = ROWS / benchmark.stats.stats.min
-        benchmark.extra_info["times_faster_than_configurator"] = single_seconds / benchmark.stats.stats.min
+    beside(benchmark, "a configurator, one by one", one_by_one)
