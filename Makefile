@@ -12,7 +12,7 @@ RELEASES := $(SGLANG_VENV)/releases
 SGLANG_ALL := 0.5.14 0.5.15 0.5.16 0.5.17 0.5.18 0.5.19 0.5.20 0.5.21 0.5.22 0.5.23
 
 .DEFAULT_GOAL := help
-.PHONY: help properties model gate gate-selftest gate-mutants matrix test faults mutants bench guide docs diff capacity sweep clean
+.PHONY: help properties model gate gate-selftest gate-mutants matrix test faults mutants bench guide docs diff capacity sweep batched clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
@@ -62,6 +62,9 @@ mutants: $(READY)  ## change one operator, constant, name or term at a time: wha
 
 sweep: $(READY)  ## judge every point of a bounded space, 10**9 of them; ARGS="--help" says more
 	$(PYTHON) -m properties sweep $(ARGS)
+
+batched: $(READY)  ## size a million random scenarios at once and one by one: are they alike?
+	$(PYTHON) -m tests.batched_random $(ARGS)
 
 bench: $(READY)  ## time everything, keep the figures, and compare with the last run
 	$(PYTHON) -m pytest tests/benchmarks --benchmark-only --benchmark-autosave $(ARGS)
