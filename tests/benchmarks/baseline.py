@@ -34,13 +34,18 @@ def ratios_of(run: dict[str, Any]) -> dict[str, tuple[str, float]]:
     return {name: (info[BASELINE], info[RATIO]) for name, info in noted.items() if BASELINE in info}
 
 
+def figure(ratio: float) -> str:
+    """A ratio in three digits, or all it has before the point."""
+    return f"{ratio:,.0f}" if ratio >= 1000 else f"{ratio:.3g}"
+
+
 def comparison(now: dict[str, tuple[str, float]], before: dict[str, tuple[str, float]]) -> str:
     """A line a benchmark: its ratio, that of the run before, and a mark where it moved."""
     rows = []
     for name, (baseline, ratio) in now.items():
         earlier = before[name][1] if name in before and before[name][0] == baseline else None
         moved = "" if earlier is None or max(ratio / earlier, earlier / ratio) <= MOVED else f"{ratio / earlier:.2f}x"
-        rows.append([name, baseline, f"{ratio:,.2f}", "-" if earlier is None else f"{earlier:,.2f}", moved])
+        rows.append([name, baseline, figure(ratio), "-" if earlier is None else figure(earlier), moved])
     return table(["benchmark", "baseline", "times faster", "before", "moved"], rows)
 
 
