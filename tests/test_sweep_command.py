@@ -24,7 +24,7 @@ from tests.sweep_formulas import WRONG
 SPACE = Path(__file__).parent / "data" / "small_space.toml"
 SMALL = SPACE.read_text(encoding="utf-8")
 POINTS = points_of(SMALL)
-GREEN, BROKEN, WRONG_USE = 0, 1, 4
+GREEN, BROKEN, STOPPED, WRONG_USE = 0, 1, 2, 4
 """Exit codes, which are pytest's."""
 
 
@@ -97,6 +97,15 @@ def test_a_run_goes_on_where_its_state_is(capsys, tmp_path, monkeypatch):
     assert sweep("--state", state) == GREEN and read(state) == first
     assert sweep("--state", state, "--shard", "1/2") == WRONG_USE
     assert "is of shard 1/1" in capsys.readouterr().err
+
+
+def test_a_run_that_is_stopped_says_how_it_goes_on(capsys, tmp_path, monkeypatch):
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Sweep, "broken_in_job", stopped)
+    assert sweep("--state", tmp_path / "state.json") == STOPPED
+    assert "state.json" in capsys.readouterr().err
 
 
 def test_the_state_is_written_on_the_way(tmp_path, monkeypatch):

@@ -5,8 +5,8 @@
     python -m properties sweep --merge FILE FILE ... --summary FILE
     python -m properties sweep --dask ADDRESS --shards 64
 
-A run that was stopped goes on where its file of state is. Exit codes: 0 every law holds, 1 one is broken, 4 a wrong
-option, space or file.
+A run that was stopped goes on where its file of state is. Exit codes: 0 every law holds, 1 one is broken, 2 stopped,
+4 a wrong option, space or file.
 """
 
 import argparse
@@ -215,3 +215,6 @@ def main(arguments: Sequence[str]) -> int:
     except (WrongSpace, WrongResult, cluster.NoDask, OSError) as error:
         print(f"python -m properties sweep: error: {error}", file=sys.stderr)
         return int(pytest.ExitCode.USAGE_ERROR)
+    except KeyboardInterrupt:
+        print("stopped" + (f"; the same command goes on from {given.state}" if given.state else ""), file=sys.stderr)
+        return int(pytest.ExitCode.INTERRUPTED)

@@ -157,7 +157,7 @@ class Points:
         above = range_of(block_of(kind.number, prices.max(axis=0), rows.max(axis=0)), self.space.sizes)
         if above >= FLOAT_BOUND:
             raise WrongSpace(f"{kind.cells.kind}: numbers up to {above:,} come up, {FLOAT_BOUND:,} is too many")
-        cheapest = terms(block_of(kind.number, prices.min(axis=0), kind.rows.min(axis=0)))
+        cheapest = terms(block_of(kind.number, prices.min(axis=0), kind.rows.min(axis=0))._replace(p=0.0))
         if cheapest.cell * kind.rows[:, 3].min() < FEWEST_BYTES_OF_A_PAGE * cheapest.units:
             raise WrongSpace(f"{kind.cells.kind}: a page of less than {FEWEST_BYTES_OF_A_PAGE} bytes")
 
