@@ -12,7 +12,7 @@ RELEASES := $(SGLANG_VENV)/releases
 SGLANG_ALL := 0.5.14 0.5.15 0.5.16 0.5.17 0.5.18 0.5.19 0.5.20 0.5.21 0.5.22 0.5.23
 
 .DEFAULT_GOAL := help
-.PHONY: help properties model gate gate-selftest gate-mutants matrix test faults mutants bench guide docs diff capacity sweep batched clean
+.PHONY: help properties model gate gate-selftest gate-mutants matrix test faults mutants bench guide docs docs-check diff capacity sweep batched clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
@@ -52,7 +52,7 @@ test: $(READY)  ## the suite's own tests with their coverage, lint, format and t
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
-	$(PYTHON) -m pytest tests -n auto --dist loadfile --benchmark-disable -rs --cov $(ARGS)
+	$(PYTHON) -m pytest tests -n auto --dist loadfile --benchmark-disable --cov $(ARGS)
 
 faults: $(READY)  ## hunt every known-bad implementation by every law; ARGS=--check: one seed, as CI does
 	$(PYTHON) -m tests.kill_matrix $(ARGS)
@@ -76,6 +76,9 @@ guide: $(READY)  ## run every page of spec/guide/ again and write what it says n
 
 docs: $(READY)  ## build the offline site build/site/index.html from README, guide and all they link to; check its links
 	$(PYTHON) -m tests.site build/site
+
+docs-check: $(READY)  ## open the site in headless Chromium or Chrome: does a reader see it?
+	$(PYTHON) -m pytest tests/check_site.py $(ARGS)
 
 clean:  ## remove both environments and every cache
 	rm -rf $(VENV) $(SGLANG_VENV) build *.egg-info .hypothesis .pytest_cache .mypy_cache .ruff_cache .benchmarks

@@ -15,7 +15,6 @@ from typing import Any
 from impl import Implementation
 from impl.faults import FAULTS
 from properties.cells import Cell, cell_of
-from properties.context import Context
 from properties.judge import Finding, UnlistedAnswer, Unsupported, listed_answer, told
 from properties.pairs import BUDGET_BYTES, pair_scenarios
 from properties.prices import PoolPrice, StageBytes, pool_prices, worst_bytes
@@ -188,9 +187,9 @@ def place(implementation: Implementation, scenario: Scenario) -> str | None:
         return None
 
 
-def counterexample(case: Shown, context: Context) -> Counterexample:
+def counterexample(case: Shown, implementation: Implementation) -> Counterexample:
     """Every fact of the smallest case of a finding."""
-    implementation, scenario = context.implementation, case.finding.scenario
+    scenario = case.finding.scenario
     worst, pools = None, []
     if isinstance(case.answer, PoolSizes):
         worst = worst_bytes(scenario, case.answer)

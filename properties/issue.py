@@ -72,7 +72,7 @@ def title_of(facts: Counterexample) -> str:
 
 def issue_text(finding: Finding, context: Context) -> str:
     """The whole report."""
-    facts = counterexample(shown(finding, context.implementation), context)
+    facts = counterexample(shown(finding, context.implementation), context.implementation)
     scenario, broken, title = finding.scenario, finding.broken, title_of(facts)
     where = f"\n\nSized by `{facts.where}`." if facts.where else ""
     real = f"\n\nOn a real model: {facts.real.text()}" if facts.real is not None else ""

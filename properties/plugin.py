@@ -221,7 +221,7 @@ class Reporter:
             if exitstatus == pytest.ExitCode.OK and (self.expired or self.uncovered):
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
             smallest = smallest_cases(context)
-            self.facts = {term: counterexample(case, context) for term, case in smallest.items()}
+            self.facts = {term: counterexample(case, context.implementation) for term, case in smallest.items()}
             if context.updates:
                 after = updated(context.known, context.summary, smallest, self.pin, date.today())
                 self.update_line = write_again(context.known, after)

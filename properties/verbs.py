@@ -10,12 +10,11 @@ from typing import NoReturn
 
 import pytest
 
-VERBS: dict[str, str] = {"doctor": "properties.doctor"}
-VERBS: dict[str, str] = {
+VERBS = {
     "capacity": "properties.capacity",
     "diff": "properties.diff",
+    "doctor": "properties.doctor",
     "summarize": "properties.step_summary",
-VERBS = {
     "sweep": "properties.sweep.command",
 }
 """Name of a verb and its module; the first line of the module says what it does."""

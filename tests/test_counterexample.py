@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from fractions import Fraction
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -52,7 +51,7 @@ def facts_of(implementation: Any, scenario: Scenario, law_id: str) -> Counterexa
     outcome, _ = verdict(BY_ID[law_id], implementation, scenario)
     assert isinstance(outcome, Broken)
     case = shown(Finding(BY_ID[law_id], cell_of(scenario), scenario, outcome), implementation)
-    return counterexample(case, SimpleNamespace(implementation=implementation))  # type: ignore[arg-type]
+    return counterexample(case, implementation)
 
 
 NO_DRAFT = facts_of(fault("NoDraftOnHybrid"), HYBRID, "B1")

@@ -20,9 +20,12 @@ from typing import Any
 import pytest
 from tqdm import tqdm
 
+from impl import Implementation
 from properties.case_files import scenario_text
+from properties.counterexample import block_text, counterexample
 from properties.judge import Finding
-from properties.show import finding_text, table
+from properties.show import table
+from properties.smallest import Shown
 from properties.sweep import cluster, results
 from properties.sweep.axes import WrongSpace, default_text
 from properties.sweep.geometry import RIGHT_SIZING, entries, geometry_findings
@@ -31,6 +34,7 @@ from properties.sweep.machine import Machine, measured
 from properties.sweep.points import Points
 from properties.sweep.results import Result, WrongResult
 from properties.sweep.run import AGREEMENT, SAMPLES, Sweep, cores, points_of, swept
+from properties.sweep.swept import implementation_of
 from properties.verbs import Parser
 from spec.laws import BY_ID
 from spec.laws.base import Answer
@@ -162,7 +166,7 @@ def broken_prices(findings: list[Finding]) -> list[tuple[Finding, Answer, str]]:
     ]
 
 
-def report(result: Result, shown: list[tuple[Finding, Answer, str]]) -> None:
+def report(result: Result, shown: list[tuple[Finding, Answer, str]], implementation: Implementation) -> None:
     """What holds, and what is broken by the one printer."""
     print(law_lines(result))
     print(
@@ -170,7 +174,8 @@ def report(result: Result, shown: list[tuple[Finding, Answer, str]]) -> None:
         f"{result.samples:,} of them by the spec, too"
     )
     for finding, answer, where in shown:
-        print(f"\n{finding.law.id} {finding.law.name}\n{finding_text(finding, answer, where)}")
+        facts = counterexample(Shown(finding, answer), implementation)
+        print(f"\n{finding.law.id} {finding.law.name}\n{block_text(facts, [('found at', where)])}")
 
 
 def summary_of(result: Result, shown: list[tuple[Finding, Answer, str]], machine: Machine | None) -> dict[str, Any]:
@@ -195,8 +200,9 @@ def run(given: argparse.Namespace) -> int:
             machine = measured(points, cores())
             result = sweep_shard(Sweep(points), given.shard, given.state)
     command = "python -m properties sweep" + (f" --space {given.space}" if given.space else "")
-    shown = broken_prices(prices) + broken_points(Sweep(points), result, command)
-    report(result, shown)
+    sweep = Sweep(points)
+    shown = broken_prices(prices) + broken_points(sweep, result, command)
+    report(result, shown, implementation_of(sweep.formulas))
     if machine:
         print("\n".join(machine.text(result.judged / result.seconds)))
     if given.summary:
