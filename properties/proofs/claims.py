@@ -106,13 +106,13 @@ def any_ratio(inputs: Inputs, kind: str) -> dict[tuple[Any, str], Any]:
 def any_draft_price(inputs: Inputs, kind: str) -> dict[tuple[Any, str], Any]:
     """D4: fields swapped change no price (`D4 rows`); then any bytes more on the draft of the last stage. The fewest
     bytes that buy the rows are not searched for: they are shown to be the price. The other stage keeps its bytes, which
-    are ample: they have bought the rows."""
+    are ample: they have bought the rows. Plain numbers are searched for, as in the law."""
 
     def deeper(scenario: Scenario, draft: Any) -> Scenario | None:
         *others, last = draft.full_bytes
         if last == 0:
             return None
-        return replace(scenario, draft=replace(draft, full_bytes=(*others, last + inputs.integer("deeper"))))
+        return replace(scenario, draft=replace(draft, full_bytes=(*others, last + inputs.integer("deeper", 1))))
 
     def swapped(scenario: Scenario, draft: Any) -> list[tuple[str, Scenario]]:
         other = AttentionShape(draft.shape.layers, Heads(inputs.integer("heads", 1), inputs.integer("dim", 1), 1))
@@ -124,13 +124,10 @@ def any_draft_price(inputs: Inputs, kind: str) -> dict[tuple[Any, str], Any]:
         return hint
 
     module = spec.laws.draft
+    names: dict[str, Any] = {"one_layer_deeper": deeper, "rebalanced_scenarios": swapped}
     ample = inputs.integer("A0", 1)
-    names = {
-        "one_layer_deeper": deeper,
-        "rebalanced_scenarios": swapped,
-        "smallest_budget": price,
-        "AMPLE_BYTES": ample,
-    }
+    if not isinstance(ample, int):
+        names |= {"smallest_budget": price, "AMPLE_BYTES": ample}
     return {(module, name): stand_in for name, stand_in in names.items()}
 
 
