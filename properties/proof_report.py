@@ -12,27 +12,29 @@ from spec.laws import BY_ID
 PROOF, MUTANT, WORDING = "kv-proof", "kv-mutant", "kv-wording"
 """The properties under which a test records a proof (law, pool kind, implementation, seconds, paths), a refuted mutant
 (law, pool kind, implementation, what is wrong) and a refuted wording (law, name, counterexample)."""
-MAIN_IMPLEMENTATION = "configurator"
-"""Whose runs prove: those of the main job."""
+PROVED_OF = ("spec", "configurator")
+"""The implementations whose functions are proved, each in a run that judges it."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Proofs are about this repository's own functions, in all cells at once: a run of another implementation or of
-    some cells does without them, and so does a glance."""
+    """Proofs are about functions of this repository, in all cells at once: a run of another implementation or of some
+    cells does without them, and so does a glance."""
     if collection_path.name != "test_proofs.py":
         return None
     context = config.stash[CONTEXT]
-    is_main = context.implementation_name == MAIN_IMPLEMENTATION and config.getoption("--kv-cell") == "*"
-    return None if is_main and context.profile_name != "dev" else True
+    proves = context.implementation_name in PROVED_OF and config.getoption("--kv-cell") == "*"
+    return None if proves and context.profile_name != "dev" else True
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """The proofs of the profile: nightly has the long ones too."""
+    """The proofs of the implementation that is judged: nightly has the long ones too."""
     if "proof" in metafunc.fixturenames:
         from properties.proofs.table import PROOFS
 
-        nightly = metafunc.config.stash[CONTEXT].profile_name == "nightly"
-        metafunc.parametrize("proof", [proof for proof in PROOFS if nightly or not proof.is_long], ids=str)
+        context = metafunc.config.stash[CONTEXT]
+        own = [proof for proof in PROOFS if proof.implementation == context.implementation_name]
+        nightly = context.profile_name == "nightly"
+        metafunc.parametrize("proof", [proof for proof in own if nightly or not proof.is_long], ids=str)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -164,7 +164,11 @@ def fallback_below_the_price_oversells(kind: str, implementation: str) -> Claim:
         price, ratio = stage_row_bytes(scenario, stage), scenario.swa_full_tokens_ratio
         paid = given_swa_rows(scenario) * price.swa if kind == CAPPED_POOL else 0
         cell = bytes_per_token(kind, price, ratio)
-        return paid + (rows // ratio.denominator * cell.numerator if kind == HYBRID_POOL else rows * cell)
+        if kind != HYBRID_POOL:
+            return paid + rows * cell
+        # Plain fractions are in lowest terms, symbolic ones are not.
+        reduced = 1 if cell.denominator == ratio.denominator else ratio.denominator // cell.denominator
+        return rows // ratio.denominator * cell.numerator * reduced
 
     def claim(inputs: Inputs) -> Verdict:
         scenario, missing = priced_scenario(inputs, kind, may_have_cap=False), inputs.integer("missing", 1)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import spec.pools
 from impl import configurator_prices
 from impl.configurator import MemoryPoolConfigurator
+from properties.proof_report import PROVED_OF
 from properties.proofs.claims import (
     A_BYTE_LESS,
     ALLOCATED,
@@ -23,8 +24,6 @@ from spec import capped
 from spec.laws.base import Verdict
 from spec.layers import ALL_WINDOW_POOL, CAPPED_POOL, HYBRID_POOL, POOL_KINDS
 
-PROVED_OF = ("spec", "configurator")
-"""The implementations whose functions are proved."""
 SIZING_LAWS = ("B1", "B2", "B3", "B4", "B5", "B6", "B7", "C1", "D1", "D3", "D4")
 """Laws of sizing that claim every pool kind."""
 LIMITS, SWA_ROWS, NO_LAYERS, SWAPPED = "limits", "SWA rows", "D1 rows", "D4 rows"

@@ -166,16 +166,21 @@ def broken_prices(findings: list[Finding]) -> list[tuple[Finding, Answer, str]]:
     ]
 
 
+def broken_text(finding: Finding, answer: Answer, where: str, implementation: Implementation) -> str:
+    """The block of a broken law, by the one printer."""
+    facts = counterexample(Shown(finding, answer), implementation)
+    return f"{finding.law.id} {finding.law.name}\n{block_text(facts, [('found at', where)])}"
+
+
 def report(result: Result, shown: list[tuple[Finding, Answer, str]], implementation: Implementation) -> None:
-    """What holds, and what is broken by the one printer."""
+    """What holds, and what is broken."""
     print(law_lines(result))
     print(
         f"{result.judged:,} of {result.points:,} points judged by {len(LAWS)} laws in {result.seconds:,.1f} s, "
         f"{result.samples:,} of them by the spec, too"
     )
     for finding, answer, where in shown:
-        facts = counterexample(Shown(finding, answer), implementation)
-        print(f"\n{finding.law.id} {finding.law.name}\n{block_text(facts, [('found at', where)])}")
+        print("\n" + broken_text(finding, answer, where, implementation))
 
 
 def summary_of(result: Result, shown: list[tuple[Finding, Answer, str]], machine: Machine | None) -> dict[str, Any]:
