@@ -40,7 +40,7 @@ MOST_FACTS = 3
 CONSTANTS = {
     "the bytes of a dtype": (
         ("spec/dtypes.py", '"fp8_e4m3": 8,', '"fp8_e4m3": 16,'),
-        ["3-dtypes-and-scales.md", "5-the-draft.md"],
+        ["3-dtypes-and-scales.md", "5-the-draft.md", "float_formula.md"],
     ),
     "the scales of a sparse row": (
         ("spec/dtypes.py", "SPARSE_SCALE_BYTES = 4", "SPARSE_SCALE_BYTES = 8"),
@@ -105,7 +105,7 @@ def test_the_contents_list_every_page():
     """In the order of their numbers."""
     listed = [target for target in links(text_of("README.md")) if re.fullmatch(r"\d-[\w-]+\.md", target)]
     assert listed == CHAPTERS
-    assert set(PAGES) == {*CHAPTERS, "README.md", "names.md"}
+    assert set(PAGES) == {*CHAPTERS, "README.md", "float_formula.md", "names.md"}
 
 
 @pytest.mark.parametrize("name", PAGES)
