@@ -8,8 +8,7 @@ from fractions import Fraction
 from properties.asked import Call, NotSupported, Question, Raised, Said
 from properties.cells import cell_of
 from properties.observed import Prices
-from spec.accounting import sold_bytes
-from spec.budget import available_bytes
+from properties.prices import worst_bytes
 from spec.laws.base import draft_is_resolved, first_difference
 from spec.layers import CAPPED_POOL, pool_kind
 from spec.model import MemoryFigures, PoolSizes, Refusal
@@ -92,7 +91,8 @@ def over_bytes(question: Question, said: Said) -> int | None:
     scenario = question.scenario
     if not isinstance(said, PoolSizes) or not draft_is_resolved(scenario):
         return None
-    return max(sold_bytes(scenario, said, stage) - there for stage, there in enumerate(available_bytes(scenario)))
+    worst = worst_bytes(scenario, said)
+    return None if worst is None else worst.over
 
 
 def price_terms(base: Prices, head: Prices) -> list[Term]:

@@ -27,17 +27,10 @@ from impl import Implementation, WrongAdapter
 from properties.case_files import as_json, from_json
 from properties.judge import UnlistedAnswer, Unsupported, listed_answer
 from properties.options import loaded
+from properties.prices import difference, hybrid_prices, token_price
 from spec.laws.base import Answer
 from spec.layers import HYBRID_POOL, pool_kind
-from spec.model import PoolSizes, Scenario, active_draft
-
-MUCH_BYTES = 2**60
-"""A budget beside which a page is nothing: bytes divided by the rows they buy are the price of a row. It buys less than
-`sys.maxsize`, which an engine may answer for a stage that holds nothing."""
-MORE_BYTES = 2**80
-"""So much on the other stages that they never set the rows."""
-HALVES = 2
-"""The finest price asked for is half a byte: that of a full row and of half an SWA row."""
+from spec.model import Scenario, active_draft
 
 Prices = list[dict[str, str | None]]
 """By stage: the bytes of one row of each term, as a fraction; None where no row is sold at any price."""
@@ -54,31 +47,12 @@ def answered(implementation: Implementation, scenario: Scenario) -> dict[str, An
         return {"raised": str(error)}
 
 
-def bytes_per_row(implementation: Implementation, scenario: Scenario, stage: int) -> Fraction | None:
-    """Bytes that one more token costs on one rank of `stage`, seen from outside: a great many bytes divided by what
-    they buy. None where nothing is sold."""
-    stages = range(scenario.deployment.pp_size)
-    budget = tuple(MUCH_BYTES if stage == other else MORE_BYTES for other in stages)
-    try:
-        answer = listed_answer(implementation, replace(scenario, budget=budget, max_total_tokens=None))
-    except (Unsupported, UnlistedAnswer):
-        return None
-    if not isinstance(answer, PoolSizes) or answer.max_total_num_tokens <= 0:
-        return None
-    return Fraction(MUCH_BYTES, answer.max_total_num_tokens).limit_denominator(HALVES)
-
-
 def row_prices(implementation: Implementation, scenario: Scenario, stage: int) -> dict[str, Fraction | None]:
-    """Bytes of a row, by pool: a hybrid pool's full and SWA rows are told apart by two ratios, both exact in float."""
+    """Bytes charged for a row, by pool: a hybrid pool has two."""
     if pool_kind(scenario) != HYBRID_POOL:
-        return {"row": bytes_per_row(implementation, scenario, stage)}
-    whole, half = (
-        bytes_per_row(implementation, replace(scenario, swa_full_tokens_ratio=ratio), stage)
-        for ratio in (Fraction(1), Fraction(1, 2))
-    )
-    if whole is None or half is None:
-        return {"full row": None, "SWA row": None}
-    return {"full row": 2 * half - whole, "SWA row": 2 * (whole - half)}
+        return {"row": token_price(implementation, scenario, stage)}
+    full, swa = hybrid_prices(implementation, scenario, stage)
+    return {"full row": full, "SWA row": swa}
 
 
 def stage_prices(implementation: Implementation, scenario: Scenario, stage: int) -> dict[str, str | None]:
@@ -87,10 +61,7 @@ def stage_prices(implementation: Implementation, scenario: Scenario, stage: int)
     if active_draft(scenario) is None:
         return {f"target {name}": text_of(price) for name, price in whole.items()}
     target = row_prices(implementation, replace(scenario, speculative_algorithm=None), stage)
-    added = {
-        name: None if price is None or target[name] is None else price - (target[name] or 0)
-        for name, price in whole.items()
-    }
+    added = {name: difference(price, target[name]) for name, price in whole.items()}
     return {
         f"{owner} {name}": text_of(price)
         for owner, prices in (("target", target), ("draft", added))

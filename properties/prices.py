@@ -86,19 +86,35 @@ def rows_for(implementation: Implementation, scenario: Scenario) -> int | None:
 
 
 def token_price(implementation: Implementation, scenario: Scenario, stage: int) -> Fraction | None:
-    """Bytes charged for a token on one rank of a stage: a multiple of one over the ratio's denominator."""
+    """Bytes charged for a token on one rank of a stage: a multiple of one over the ratio's denominator. 0 where more
+    bytes there buy no more tokens, which others set; None where none are sold."""
     ratio = scenario.swa_full_tokens_ratio
     cell = bytes_per_token(pool_kind(scenario), stage_row_bytes(scenario, stage), ratio)
     step = max(1, int(cell)) * scenario.page_size * MANY_PAGES
     fewer, more = (rows_for(implementation, on_stage(scenario, stage, times * step)) for times in (1, 2))
-    if fewer is None or more is None or more <= fewer:
+    if not fewer or more is None or more < fewer:
         return None
+    if more == fewer:
+        return Fraction(0)
     return Fraction(round(Fraction(step, more - fewer) * ratio.denominator), ratio.denominator)
 
 
 def difference(left: Fraction | None, right: Fraction | None) -> Fraction | None:
     """What one price is more than another, None where one is not known."""
     return None if left is None or right is None else left - right
+
+
+def hybrid_prices(
+    implementation: Implementation, scenario: Scenario, stage: int
+) -> tuple[Fraction | None, Fraction | None]:
+    """Bytes charged for a full row and for an SWA row of a hybrid pool, told apart by two ratios, both exact in float:
+    what a draft adds to either is in it."""
+    at_one, at_half = (
+        token_price(implementation, replace(scenario, swa_full_tokens_ratio=ratio), stage) for ratio in (ONE, HALF)
+    )
+    half_swa = difference(at_one, at_half)
+    swa = None if half_swa is None else 2 * half_swa
+    return difference(at_one, swa), swa
 
 
 def priced_rows(implementation: Implementation, scenario: Scenario, stage: int) -> dict[str, Fraction | None]:
@@ -117,10 +133,8 @@ def priced_rows(implementation: Implementation, scenario: Scenario, stage: int) 
         return {"full": without_draft, "swa": capped_row_price(implementation, plain, stage, without_draft), **prices}
     if kind != HYBRID_POOL:
         return {"full": without_draft, **prices}
-    at_one, at_half = (price(replace(plain, swa_full_tokens_ratio=ratio)) for ratio in (ONE, HALF))
-    half_swa = difference(at_one, at_half)
-    swa = None if half_swa is None else 2 * half_swa
-    return {"full": difference(at_one, swa), "swa": swa, **prices}
+    full, swa = hybrid_prices(implementation, plain, stage)
+    return {"full": full, "swa": swa, **prices}
 
 
 def capped_row_price(

@@ -8,7 +8,7 @@ import pytest
 from impl.faults import FAULTS
 from impl.faults.base import Fault
 from impl.optimized import Configurator
-from properties.prices import PoolPrice, StageBytes, pool_prices, priced_rows, worst_bytes
+from properties.prices import PoolPrice, StageBytes, pool_prices, priced_rows, token_price, worst_bytes
 from spec.model import DFLASH, AttentionShape, Deployment, Draft, Heads, Latent, PoolSizes, Scenario
 from spec.pools import size_pools
 from tests.wrong_implementations import DividesByZero, SellsNothing, SupportsNothing
@@ -81,6 +81,13 @@ def test_a_fallback_is_no_wrong_price() -> None:
     assert DEFAULT.draft is not None
     unread = prices(Configurator(), replace(DEFAULT, draft=replace(DEFAULT.draft, geometry_resolved=False)), 1)["draft"]
     assert (unread.priced, unread.spec_priced, unread.allocated, unread.is_off) == (4, 4, 8, False)
+
+
+def test_a_stage_that_holds_nothing_charges_nothing() -> None:
+    """The other stage sets the tokens, however much there is on this one."""
+    scenario = replace(DEFAULT, target=AttentionShape(("linear",) * 2 + ("full",) * 2, ONE))
+    assert [prices(Configurator(), scenario, stage).get("full") is None for stage in (0, 1)] == [True, False]
+    assert [token_price(Configurator(), scenario, stage) for stage in (0, 1)] == [0, 16]
 
 
 @pytest.mark.parametrize("implementation", [SupportsNothing(), DividesByZero(), SellsNothing()])
