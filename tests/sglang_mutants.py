@@ -1,9 +1,9 @@
 """Mutants of the budget functions of a released SGLang, in its environment: `python -m tests.sglang_mutants DIR`.
 
 DIR is a folder that holds sglang/. A mutant is killed where a law that holds of the release no longer does: agreement
-(Q1) on the gate's scenarios on which the release is right. Lines of these functions that no scenario runs, of hardware
-and features the suite does not have, are counted apart; the rest must be killed, or be listed as equivalent in
-`tests/equivalent_sglang_mutants.toml`.
+(Q1) on the gate's scenarios on which the release is right, and on the others the first law of one answer that holds.
+Lines of these functions that no scenario runs, of hardware and features the suite does not have, are counted apart; the
+rest must be killed, or be listed as equivalent in `tests/equivalent_sglang_mutants.toml`.
 """
 
 import argparse
