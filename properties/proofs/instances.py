@@ -40,12 +40,13 @@ class Division:
 
 
 class Known:
-    """What a path knows of its names: inputs, those that are at least 0 and at least 1, and divisions."""
+    """What a path knows of its names: inputs, those that are at least 0, at least 1, and 0, and divisions."""
 
     def __init__(self) -> None:
         self.inputs: dict[str, None] = {}
         self.naturals: dict[str, None] = {}
         self.positives: set[str] = set()
+        self.zeros: set[str] = set()
         self.divisions: dict[tuple[Polynomial, Polynomial], Division] = {}
 
 
@@ -85,13 +86,17 @@ def natural_instance(monomial: Monomial, positives: frozenset[str]) -> Any:
 
 
 def natural_products(monomials: Iterable[Monomial], path: Known) -> Iterator[Any]:
-    """PRODUCT of the names of products, and of what is left of them without names that are at least 1."""
+    """PRODUCT of the names of products, and of what is left of them without names that are at least 1. A product with a
+    name that is 0 is 0."""
     pending, done = sorted(monomials), set[Monomial]()
     while pending:
         monomial = pending.pop()
         if len(monomial) < 2 or monomial in done or not path.naturals.keys() >= set(monomial):
             continue
         done.add(monomial)
+        if not path.zeros.isdisjoint(monomial):
+            yield name_of(monomial) == 0
+            continue
         positives = frozenset(path.positives.intersection(monomial))
         yield natural_instance(monomial, positives)
         pending += [without(monomial, [name]) or ONE for name in positives]

@@ -1,5 +1,6 @@
 """Every way through a function: which branches can be taken together, what holds on each, and where a claim fails."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import z3  # type: ignore[import-untyped]
@@ -16,7 +17,7 @@ from properties.proofs.linear import (
     times,
 )
 from properties.proofs.polynomials import ONE, Monomial, Polynomial, constant, over, shared_names, split_by, variable
-from properties.proofs.symbolic import AT_LEAST, DIFFERENT, Fact
+from properties.proofs.symbolic import AT_LEAST, DIFFERENT, EQUAL, Fact
 
 MOST_BRANCHES = 200
 """Branches of one path before it is given up: no function here loops on a symbolic condition."""
@@ -116,6 +117,18 @@ class Path(Known):
             self.naturals[least[0]] = None
             if least[1] > 0:
                 self.positives.add(least[0])
+        self.zeros.update(self.zeros_of(fact))
+
+    def zeros_of(self, fact: Fact) -> Iterator[str]:
+        """Names that are 0 because a sum of products of names that are at least 0 is: of each product, the one name
+        that is not at least 1."""
+        terms = fact.left.terms
+        if fact.relation != EQUAL or ONE in terms or min(terms.values(), default=0) <= 0:
+            return
+        for monomial in terms:
+            rest = [name for name in monomial if name not in self.positives]
+            if len(rest) == 1 and self.naturals.keys() >= {name for other in terms for name in other}:
+                yield rest[0]
 
     def cancelled(self, fact: Fact) -> Fact:
         """A fact without the positive names that all its products have, where it is about their sign: at least 0, above

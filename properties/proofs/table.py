@@ -33,11 +33,6 @@ OVERSELLS = "D5 oversells"
 LONG = ("B3", A_BYTE_LESS, ALLOCATED, "B5", "B6", "C1", "D3", "D4")
 """Laws whose proofs for hybrid pools take 4 to 50 seconds each: those of the nightly profile. A ratio makes products of
 four and five numbers, of which the solver has to be told a lot."""
-NOT_PROVED = {
-    ("D3", HYBRID_POOL, "configurator"): "on one of its paths the solver runs out of resources; D3 is proved of the "
-    "spec, whose rows the configurator's are compared with (Q1), and judged of the configurator in every hybrid cell",
-}
-"""What is not proved, with the reason and what checks it."""
 
 
 @dataclass(frozen=True)
@@ -150,5 +145,4 @@ def supporting_proofs() -> Iterator[Proof]:
         yield Proof(SWA_ROWS, CAPPED_POOL, implementation, claim, swa_rows[implementation])
 
 
-ALL_PROOFS = (*supporting_proofs(), *price_proofs(), *sizing_proofs())
-PROOFS = tuple(proof for proof in ALL_PROOFS if proof.names not in NOT_PROVED)
+PROOFS = (*supporting_proofs(), *price_proofs(), *sizing_proofs())
