@@ -94,6 +94,9 @@ class Asked(Protocol):
     def calls(self, question: Question) -> list[Call]:
         """The calls that led to the answer, none where they cannot be seen."""
 
+    def close(self) -> None:
+        """No more questions. May be called again."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -199,11 +202,12 @@ class Process:
         self.close()
 
     def close(self) -> None:
-        """No more questions. May be called again."""
+        """No more questions, whatever it is at. May be called again."""
+        self.process.terminate()
+        self.process.wait()
         for stream in (self.process.stdin, self.process.stdout, self.log):
             if stream is not None:
                 stream.close()
-        self.process.wait()
 
     def _ask(self, ask: str, question: Question) -> Any:
         """One question and its answer."""

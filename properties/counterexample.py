@@ -14,6 +14,7 @@ from typing import Any
 
 from impl import Implementation
 from impl.faults import FAULTS
+from impl.optimized import Configurator
 from properties.cells import Cell, cell_of
 from properties.judge import Finding, UnlistedAnswer, Unsupported, listed_answer, told
 from properties.pairs import BUDGET_BYTES, pair_scenarios
@@ -156,13 +157,16 @@ def nearest_pair(implementation: Implementation, cell: Cell) -> RealPair | None:
 
 def similar_bugs(implementation: Implementation, case: Shown, real: RealPair | None) -> tuple[tuple[str, str], ...]:
     """(name, what it is) of the known-bad implementations that give the very answers to this case and to the real
-    pair, those first that the law is said to catch."""
+    pair, those first that the law is said to catch. Each is the configurator with one thing wrong: where the
+    configurator answers the same without it, the answer says nothing of that thing."""
     scenario, law = case.finding.scenario, case.finding.law.id
     if isinstance(case.answer, str) or case.answer == size_pools(scenario):
         return ()
     asked: list[tuple[Finding, Answer | str]] = [(case.finding, case.answer)]
     if real is not None:
         asked.append((replace(case.finding, scenario=real.scenario), real.answer))
+    if all(shown(one, Configurator()).answer == answer for one, answer in asked):
+        return ()
     found = []
     for fault in FAULTS:
         if fault.name != implementation.name and all(shown(one, fault()).answer == answer for one, answer in asked):

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import pytest
+from tqdm import tqdm
 
 from properties.asked import Asked, Call, NotSupported, Process, Question, Said, Saved, Source, saved_text, source_of
 from properties.cell_names import WrongPattern, cells_of, patterns_in
@@ -98,27 +99,37 @@ def questions_for(asked: Sequence[Asked], cells: Sequence[Cell], profile: str) -
 
 def asked_of(sources: Sequence[Source | Path], stack: ExitStack) -> list[Asked]:
     """Everybody, started."""
-    everybody = [Saved(source) if isinstance(source, Path) else Process(source) for source in sources]
+    everybody: list[Asked] = [Saved(source) if isinstance(source, Path) else Process(source) for source in sources]
     for one in everybody:
         stack.callback(one.close)
-    return list(everybody)
+    return everybody
 
 
 def side_by_side(asked: Pair[Asked], ask: Callable[[Asked], Found]) -> Pair[Found]:
-    """The same of both, at the same time."""
+    """The same of both, at the same time. Where it is interrupted neither is waited for."""
     with ThreadPoolExecutor(2) as pool:
-        base, head = pool.map(ask, asked)
+        try:
+            base, head = pool.map(ask, asked)
+        except BaseException:
+            for one in asked:
+                one.close()
+            raise
     return base, head
+
+
+def told(questions: Sequence[Question], asked: Asked, what: str) -> "tqdm[Question]":
+    """Questions with a bar of progress, on a terminal."""
+    return tqdm(questions, desc=str(asked.identity), unit=f" {what}", disable=None, leave=False)
 
 
 def said_by(asked: Asked, questions: Sequence[Question]) -> list[Said]:
     """The answers of one of them."""
-    return [asked.said(question) for question in questions]
+    return [asked.said(question) for question in told(questions, asked, "answers")]
 
 
 def priced_by(asked: Asked, questions: Sequence[Question]) -> list[Prices]:
     """What one of them charges for a row."""
-    return [asked.prices(question) for question in questions]
+    return [asked.prices(question) for question in told(questions, asked, "prices")]
 
 
 def moves_between(asked: Pair[Asked], said: Pair[Sequence[Said]], questions: Sequence[Question]) -> Compared:
@@ -268,8 +279,6 @@ def main(arguments: Sequence[str]) -> int:
     except pytest.UsageError as error:
         print(f"python -m properties diff: error: {error}", file=sys.stderr)
         return int(pytest.ExitCode.USAGE_ERROR)
-    except KeyboardInterrupt:
-        return int(pytest.ExitCode.INTERRUPTED)
     except Exception:
         print(traceback.format_exc() + "This is a fault of the suite, not of what it compares.", file=sys.stderr)
         return int(pytest.ExitCode.INTERNAL_ERROR)

@@ -5,6 +5,7 @@ A verb is a module with `main(arguments)`, imported when it is asked for; it ret
 
 import argparse
 import importlib
+import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -35,4 +36,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("verb", choices=sorted(VERBS), help="`VERB --help` says more")
     parser.add_argument("options", nargs=argparse.REMAINDER, help="options of the verb")
     given = parser.parse_args(arguments)
-    return int(importlib.import_module(VERBS[given.verb]).main(given.options))
+    try:
+        return int(importlib.import_module(VERBS[given.verb]).main(given.options))
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return int(pytest.ExitCode.INTERRUPTED)

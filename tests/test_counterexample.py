@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from impl.configurator import HybridSWAPoolConfigurator
 from impl.faults import FAULTS, Fault
 from impl.optimized import Configurator
 from impl.places import place_of
@@ -125,6 +126,12 @@ def test_known_bugs_that_answer_the_same_are_named() -> None:
     assert "NoDraftOnHybrid" not in dict(NO_DRAFT.similar)
     assert similar_text((("A", "a"), ("B", "b"), ("C", "c"), ("D", "d"))) == "A: a\nB: b\nC: c\nand 1 more"
     assert similar_text(()) == "no other known bug answers the same"
+
+
+def test_a_configurator_that_is_broken_is_like_no_fault_built_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every fault that gets something else wrong answers as it does."""
+    monkeypatch.setattr(HybridSWAPoolConfigurator, "_paid_and_page_cost", lambda self, full, swa, draft: (0, full))
+    assert facts_of(Configurator(), HYBRID, "B1").similar == ()
 
 
 def test_an_answer_that_is_none_has_no_bytes() -> None:

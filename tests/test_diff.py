@@ -51,6 +51,9 @@ class Here:
         folders = source_folders(self.implementation, None)
         return [Call(*call) for call in calls_of(self.implementation, question.scenario, folders)]
 
+    def close(self):
+        pass
+
 
 def compared(base: object, head: object, questions: tuple[Question, ...] = FEW) -> Diff:
     """One beside the other."""

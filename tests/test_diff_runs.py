@@ -1,9 +1,12 @@
 """`python -m properties diff` as it is run: processes, exit codes, and what it prints, beside what was recorded."""
 
+import os
 import re
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,7 @@ from properties.diff import main
 from tests.test_gate import BROKEN, GREEN, NOTHING_JUDGED, ROOT, WRONG_USE
 
 RECORDED = Path(__file__).parent / "data" / "diff"
-INTERNAL_ERROR = 3
+INTERRUPTED, INTERNAL_ERROR = 2, 3
 FEW = ("--kv-profile", "dev", "--kv-cell", "default-dflash_own-tp-*")
 FIX = ("--base", "LayerRatioForEveryDraft", "--head", "configurator", *FEW)
 
@@ -133,6 +136,34 @@ def test_a_process_that_dies_is_a_fault_of_the_suite(tmp_path: Path) -> None:
     (tmp_path / "engine_dies.py").write_text(dies)
     code, text = diff("--base", "spec", "--head", f"engine_dies:Outside@{tmp_path}", *FEW)
     assert code == INTERNAL_ERROR and "ended with exit code 9" in text
+
+
+SLEEPS = """
+    def supports(self, scenario):
+        import pathlib, time
+        pathlib.Path(__file__).with_suffix(".asked").touch()
+        time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("interrupt", [os.killpg, os.kill], ids=["ctrl-C", "the program alone"])
+def test_a_diff_that_is_interrupted_ends_with_2_and_leaves_nobody_behind(
+    interrupt: Callable[[int, int], None], tmp_path: Path
+) -> None:
+    """While an answer takes its time."""
+    (tmp_path / "engine_sleeps.py").write_text(OUTSIDE + SLEEPS)
+    command = ("-m", "properties", "diff", "--base", "spec", "--head", f"engine_sleeps:Outside@{tmp_path}", *FEW)
+    running = subprocess.Popen(
+        (sys.executable, *command), cwd=ROOT, text=True, stderr=subprocess.PIPE, start_new_session=True
+    )
+    while not (tmp_path / "engine_sleeps.asked").exists():
+        assert running.poll() is None
+        time.sleep(0.05)
+    interrupt(running.pid, signal.SIGINT)
+    _, errors = running.communicate(timeout=60)
+    assert (running.returncode, errors) == (INTERRUPTED, "interrupted\n")
+    with pytest.raises(ProcessLookupError):
+        os.killpg(running.pid, 0)
 
 
 def test_a_fault_and_a_folder_are_found_by_name(tmp_path: Path) -> None:
