@@ -77,7 +77,7 @@ class Counterexample:
     pools: tuple[PoolPrice, ...]
     where: str | None
     real: RealPair | None
-    similar: tuple[tuple[str, str], ...]
+    similar: tuple[tuple[str, str], ...] | None
 
     def off_terms(self) -> list[str]:
         """The pools whose rows are charged at anything but what they take, or how many rows too many or too few."""
@@ -155,7 +155,9 @@ def nearest_pair(implementation: Implementation, cell: Cell) -> RealPair | None:
     return max(pairs, key=lambda pair: pair.effect, default=None)
 
 
-def similar_bugs(implementation: Implementation, case: Shown, real: RealPair | None) -> tuple[tuple[str, str], ...]:
+def similar_bugs(
+    implementation: Implementation, case: Shown, real: RealPair | None
+) -> tuple[tuple[str, str], ...] | None:
     """(name, what it is) of the known-bad implementations that give the very answers to this case and to the real
     pair, those first that the law is said to catch. Each is the configurator with one thing wrong: where the
     configurator answers the same without it, the answer says nothing of that thing."""
@@ -166,7 +168,7 @@ def similar_bugs(implementation: Implementation, case: Shown, real: RealPair | N
     if real is not None:
         asked.append((replace(case.finding, scenario=real.scenario), real.answer))
     if all(shown(one, Configurator()).answer == answer for one, answer in asked):
-        return ()
+        return None
     found = []
     for fault in FAULTS:
         if fault.name != implementation.name and all(shown(one, fault()).answer == answer for one, answer in asked):
@@ -255,8 +257,10 @@ def said_rows(facts: Counterexample) -> list[tuple[str, str]]:
     return [*rows, ("like", similar_text(facts.similar)), ("to paste", paste_able(scenario))]
 
 
-def similar_text(similar: tuple[tuple[str, str], ...]) -> str:
+def similar_text(similar: tuple[tuple[str, str], ...] | None) -> str:
     """The known bugs that answer the same, a line each, so many at most."""
+    if similar is None:
+        return "the configurator itself, so the known bugs, each one thing changed in it, cannot be told apart"
     more = len(similar) - SIMILAR_SHOWN
     lines = [f"{name}: {text}" for name, text in similar[:SIMILAR_SHOWN]]
     return "\n".join([*lines, *([f"and {more} more"] if more > 0 else [])]) or "no other known bug answers the same"
@@ -304,5 +308,5 @@ def facts_document(facts: Counterexample) -> dict[str, Any]:
             "over_bytes": None if real.bytes is None else real.bytes.over,
             "said": None if real.bytes is not None else answer_text(real.answer),
         },
-        "similar": [name for name, _ in facts.similar],
+        "similar": None if facts.similar is None else [name for name, _ in facts.similar],
     }

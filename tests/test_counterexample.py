@@ -131,7 +131,9 @@ def test_known_bugs_that_answer_the_same_are_named() -> None:
 def test_a_configurator_that_is_broken_is_like_no_fault_built_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every fault that gets something else wrong answers as it does."""
     monkeypatch.setattr(HybridSWAPoolConfigurator, "_paid_and_page_cost", lambda self, full, swa, draft: (0, full))
-    assert facts_of(Configurator(), HYBRID, "B1").similar == ()
+    facts = facts_of(Configurator(), HYBRID, "B1")
+    assert facts.similar is None and "the configurator itself, so the known bugs" in block_text(facts, [])
+    assert facts_document(facts)["similar"] is None
 
 
 def test_an_answer_that_is_none_has_no_bytes() -> None:

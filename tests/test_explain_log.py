@@ -108,13 +108,15 @@ def test_a_log_that_names_its_deployment_needs_no_option(tmp_path, capsys):
     out = read(tmp_path, LLAMA, "", capsys).out
     assert "adds up: target full pool, 444,372 + 1 rows: K 27.12 GiB, V 27.12 GiB" in out
     assert "adds up: tokens: the readings buy 444,311 to 444,402; running requests 4,096" in out
-    assert out.endswith("3 adds up, 0 does not add up, 1 read, 1 not derived\n")
+    assert "the pools take 54.24 of 63.7 GiB and leave 9.46 at most; 0.66 went to request tables" in out
+    assert out.endswith("4 adds up, 0 does not add up, 1 read, 0 not derived\n")
 
 
 OFF = {
     "mem usage=15.11": ("mem usage=15.31", "free after its weights: 63.70 GiB; its weights take 15.11 GiB"),
     "max_total_num_tokens=444372": ("max_total_num_tokens=455000", "10,598 too many are sold"),
     "max_total_num_tokens=444372,": ("max_total_num_tokens=404311,", "40,000 too few are sold"),
+    "Memory pool end. avail mem=8.80": ("Memory pool end. avail mem=9.80", "0.34 too much is left"),
     "max_running_requests=4096": ("max_running_requests=4097", "running requests should be 4,096"),
     "mem_fraction_static=0.88": ("mem_fraction_static=0.1", "this start would be refused, no_memory_left"),
     "kv_cache_dtype='auto'": ("kv_cache_dtype='fp8_e4m3'", "the log stores bf16, this set-up fp8_e4m3"),
@@ -137,6 +139,53 @@ def test_the_readers_words_replace_those_of_the_log(tmp_path, capsys):
 def test_without_the_fraction_tokens_are_not_derived(tmp_path, capsys):
     out = read(tmp_path, LLAMA.replace("mem_fraction_static=0.88, ", ""), "", capsys).out
     assert "not derived: tokens: both readings of the weights and mem_fraction_static are needed" in out
+
+
+STAGE = """\
+[2025-02-05 09:00:05 PP{stage}] Load weight begin. avail mem=70.00 GB
+[2025-02-05 09:00:15 PP{stage}] Load weight end. type=LlamaForCausalLM, avail mem={after} GB
+[2025-02-05 09:00:16 PP{stage}] KV Cache is allocated. dtype: torch.bfloat16, #tokens: {tokens}, \
+K size: {size} GB, V size: {size} GB
+[2025-02-05 09:00:30 PP{stage}] max_total_num_tokens={tokens}, chunked_prefill_size=8192, \
+max_running_requests=4096, context_len=8192
+"""
+TWO_STAGES = "Llama-3.1-8B --pp 2 --mem-fraction-static 0.88"
+LEAST = 62.10 - 70 * 0.12
+"""GiB for the KV of 16 layers of 8 heads of 128 + 128 in bf16, on the rank that has least."""
+TOKENS = int(LEAST * GiB / (16 * 8 * 256 * 2))
+
+
+def two_stages(tokens=TOKENS):
+    """The log of a server of two stages, the second of which has less free."""
+    size = f"{(tokens + 1) * 16 * 8 * 128 * 2 / GiB:.2f}"
+    texts = [
+        STAGE.format(stage=stage, after=after, tokens=tokens, size=size)
+        for stage, after in enumerate(("62.40", "62.10"))
+    ]
+    return "".join(texts)
+
+
+def test_stages_are_read_each_with_its_layers_and_all_go_by_the_least(tmp_path, capsys):
+    out = read(tmp_path, two_stages(), TWO_STAGES, capsys).out
+    assert out.count(f"adds up: target full pool, {TOKENS:,} + 1 rows: K 26.85 GiB, V 26.85 GiB") == 2
+    assert out.endswith("4 adds up, 0 does not add up, 4 read, 0 not derived\n")
+    most = int((LEAST + 0.005 * 1.12) * GiB / (16 * 8 * 256 * 2))
+    words = f"to {most:,}, {TOKENS + 5000 - most:,} too many are sold"
+    assert words in read(tmp_path, two_stages(TOKENS + 5000), TWO_STAGES, capsys, code=1).out
+
+
+def test_a_rank_that_prints_nothing_may_have_less(tmp_path, capsys):
+    first = "\n".join(line for line in two_stages().splitlines() if "PP0" in line)
+    out = read(tmp_path, first, TWO_STAGES, capsys).out
+    assert "not derived: tokens: the readings of 1 of 2 ranks buy 884," in out and "another rank may have less" in out
+
+
+def test_a_stage_is_that_of_the_line(tmp_path, capsys):
+    """A log of one process names no rank; one of another server names a stage that the set-up does not have."""
+    out = read(tmp_path, two_stages().replace("PP0", "TP0"), TWO_STAGES, capsys).out
+    assert "not derived: there are several stages, and the line does not say which one it is of, as PP0 does" in out
+    err = read(tmp_path, two_stages(), TWO_STAGES.replace("--pp 2", "--pp 1"), capsys, code=2).err
+    assert "invalid_input: pp=1. line 5 is of stage 1, counted from 0" in err
 
 
 def test_a_pool_is_met_once(tmp_path, capsys):
@@ -171,11 +220,11 @@ def test_halves_print_to_the_even_digit():
 
 def test_options_come_from_the_servers_arguments():
     log = (
-        "server_args=ServerArgs(tp_size=8, dp_size=4, enable_dp_attention=True, kv_cache_dtype='bfloat16', "
+        "server_args=ServerArgs(tp_size=8, dp_size=4, pp_size=2, enable_dp_attention=True, kv_cache_dtype='bfloat16', "
         "speculative_algorithm='EAGLE3', attention_backend='wave', disable_radix_cache=True, page_size=None)"
     )
     assert " ".join(options_of(server_args(log))) == (
-        "--tp 8 --dp 4 --disable-radix-cache --kv-cache-dtype bf16 --speculative-algorithm EAGLE"
+        "--tp-size 8 --pp-size 2 --dp 4 --disable-radix-cache --kv-cache-dtype bf16 --speculative-algorithm EAGLE"
     )
     assert server_args("nothing") == {} and options_of({}) == []
 
@@ -187,7 +236,6 @@ def test_ranks_are_told_apart():
 
 BAD = {
     "": "invalid_input: TARGET='org/Meta-Llama-3.1-8B-Instruct'. did you mean Llama-3.1-8B",
-    "Llama-3.1-8B --pp 2": "unsupported: pp=2. a log is read for one stage",
     "Llama-3.1-8B --tp 3": "invalid_input: target.full.num_kv_heads=8",
 }
 

@@ -1,10 +1,11 @@
 """`explain log FILE`: each number of an SGLang start-up log worked out again, or the line that does not add up.
 
 A printed number is known to its last digit and no further: sizes must print alike, tokens must lie between those of
-the lowest and of the highest readings that print alike.
+the lowest and of the highest readings that print alike. Every rank goes by the least reading of all.
 """
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -29,6 +30,8 @@ PARTS = {
 }
 """What a printed size counts -> the buffers of `spec/accounting.py`."""
 
+NO_STAGE = "there are several stages, and the line does not say which one it is of, as PP0 does"
+
 HALF_A_DIGIT = Fraction(1, 200)
 """A reading of two decimals lies this close to what was measured, in GiB."""
 
@@ -42,28 +45,43 @@ class Judged:
     told: str
 
 
+Readings = dict[str, tuple[Fraction, Fraction]]
+"""Rank -> GiB free before its first weights and after its last, of the ranks that print both."""
+
+
 @dataclass
 class Reader:
-    """What has been read of one rank so far: free memory before and after weights, GiB as printed; the pools met."""
+    """What has been read of one rank so far. stage: the one it holds, None where no line says; readings: of every rank
+    of the log; before, after: free GiB around each model's weights; free: the last free GiB printed; taken: bytes of
+    the pools since then; met: all pools."""
 
     scenario: Scenario
     fraction: Fraction | None
+    stage: int | None
+    readings: Readings
     before: list[Fraction] = field(default_factory=list)
     after: list[Fraction] = field(default_factory=list)
+    free: Fraction | None = None
+    taken: dict[str, int] = field(default_factory=dict)
     met: set[str] = field(default_factory=set)
 
 
 def printed(count: int) -> str:
     """Bytes as a log prints them: GiB to two decimals, halves to the even digit."""
-    hundredths = round(Fraction(100 * count, GiB))
+    return two_decimals(Fraction(count, GiB))
+
+
+def two_decimals(number: Fraction) -> str:
+    """A number from 0 to two decimals."""
+    hundredths = round(100 * max(number, Fraction(0)))
     return f"{hundredths // 100}.{hundredths % 100:02d}"
 
 
-def pool_buffers(scenario: Scenario, full_rows: int, swa_rows: int) -> dict[str, list[Buffer]]:
-    """The pools of a rank, each with its buffers; several draft runners have a pool each."""
+def pool_buffers(scenario: Scenario, stage: int, full_rows: int, swa_rows: int) -> dict[str, list[Buffer]]:
+    """The pools of a rank of `stage`, each with its buffers; several draft runners have a pool each."""
     sizes = PoolSizes(full_rows or swa_rows, full_rows, swa_rows, max_running_requests=1, max_req_len=1)
     pools: dict[str, list[Buffer]] = {}
-    for buffer in stage_buffers(scenario, sizes, 0):
+    for buffer in stage_buffers(scenario, sizes, stage):
         name = "target SWA pool" if buffer.pool == "swa" else "target full pool"
         if buffer.owner == "draft":
             runner = f" of runner {buffer.layer}" if scenario.speculative_algorithm == MTP else ""
@@ -88,12 +106,15 @@ def sizes_told(buffers: list[Buffer], fields: dict[str, str]) -> tuple[bool, str
 
 def judge_pool(reader: Reader, line: Line) -> Judged:
     """A pool is one that was not met yet and whose sizes print alike."""
+    if reader.stage is None:
+        return Judged(line, OPEN, NO_STAGE)
     tokens = int(line.fields["tokens"])
-    pools = pool_buffers(reader.scenario, tokens, tokens)
+    pools = pool_buffers(reader.scenario, reader.stage, tokens, tokens)
     told = {name: sizes_told(buffers, line.fields) for name, buffers in pools.items() if name not in reader.met}
     for name, (is_alike, words) in told.items():
         if is_alike:
             reader.met.add(name)
+            reader.taken[name] = size_of(pools[name], "KV")
             return Judged(line, ADDS_UP, f"{name}, {words}")
     options = "; ".join(f"the {name} would be {words}" for name, (_, words) in told.items())
     return Judged(line, OFF, f"{options or 'every pool was met before'}{wrong_dtype(reader.scenario, line)}")
@@ -110,8 +131,12 @@ def wrong_dtype(scenario: Scenario, line: Line) -> str:
 
 def judge_window_pools(reader: Reader, line: Line) -> Judged:
     """Both pools of a window model in one number."""
-    pools = pool_buffers(reader.scenario, int(line.fields["full"]), int(line.fields["swa"]))
-    buffers = [one for name, held in pools.items() if name.startswith("target") for one in held]
+    if reader.stage is None:
+        return Judged(line, OPEN, NO_STAGE)
+    pools = pool_buffers(reader.scenario, reader.stage, int(line.fields["full"]), int(line.fields["swa"]))
+    held = {name: buffers for name, buffers in pools.items() if name.startswith("target")}
+    reader.taken |= {name: size_of(buffers, "KV") for name, buffers in held.items()}
+    buffers = [one for of_pool in held.values() for one in of_pool]
     is_alike, _ = sizes_told(buffers, line.fields)
     words = f"full and SWA pool together {printed(size_of(buffers, 'KV'))} GiB"
     return Judged(line, ADDS_UP if is_alike else OFF, words)
@@ -137,6 +162,7 @@ def judge_before(reader: Reader, line: Line) -> Judged:
 def judge_after(reader: Reader, line: Line) -> Judged:
     """What it leaves free; its usage is the difference, each of the three known to half a digit."""
     reader.after.append(Fraction(line.fields["free"]))
+    reader.free, reader.taken = reader.after[-1], {}
     free = f"free after its weights: {line.fields['free']} GiB"
     if "usage" not in line.fields or len(reader.before) != len(reader.after):
         return Judged(line, READ, free)
@@ -146,38 +172,64 @@ def judge_after(reader: Reader, line: Line) -> Judged:
 
 
 def judge_end(reader: Reader, line: Line) -> Judged:
-    """What all pools leave free: request tables and the allocator take some too, so it is not worked out."""
-    return Judged(line, OPEN, "request tables and the allocator take memory beside the pools")
+    """What the pools leave free at most: request tables and the allocator take some beside them."""
+    free, taken, left = reader.free, sum(reader.taken.values()), Fraction(line.fields["free"])
+    reader.free, reader.taken = left, {}
+    if free is None or not taken:
+        return Judged(line, OPEN, "a reading of free memory and the pools allocated since are needed")
+    most = free - Fraction(taken, GiB)
+    words = f"the pools take {printed(taken)} of {number_text(free)} GiB and leave {two_decimals(most)} at most"
+    if left > most + 2 * HALF_A_DIGIT:
+        return Judged(line, OFF, f"{words}, {two_decimals(left - most)} too much is left")
+    return Judged(line, ADDS_UP, f"{words}; {two_decimals(most - left)} went to request tables and the allocator")
 
 
-def tokens_between(reader: Reader) -> tuple[int, int] | None:
-    """The fewest and the most tokens that readings which print alike can buy; None where readings or the fraction are
-    missing. Raises the refusal of a start that should not have been."""
-    if not reader.before or not reader.after or reader.fraction is None:
-        return None
-    sold = []
-    for off in (-HALF_A_DIGIT, HALF_A_DIGIT):
-        before, after = (reader.before[0] - off) * GiB, (reader.after[-1] + off) * GiB
-        figures = MemoryFigures(((math.floor(before),),), ((math.floor(after),),), reader.fraction)
-        answer = size_pools(replace(reader.scenario, budget=figures))
-        if not isinstance(answer, PoolSizes):
-            raise Refused(answer)
-        sold.append(answer.max_total_num_tokens)
-    return sold[0], sold[1]
+def readings_of(lines: list[Line]) -> Readings:
+    """The readings of every rank that has both."""
+    before: dict[str, Fraction] = {}
+    after: dict[str, Fraction] = {}
+    for line in lines:
+        if line.kind == "before":
+            before.setdefault(line.rank, Fraction(line.fields["free"]))
+        elif line.kind == "after":
+            after[line.rank] = Fraction(line.fields["free"])
+    return {rank: (before[rank], after[rank]) for rank in before if rank in after}
+
+
+def sold_for(reader: Reader, fraction: Fraction, off: Fraction) -> int:
+    """Tokens of the least readings of all ranks, were memory `off` GiB more than printed. Raises the refusal."""
+    least_before, least_after = (min(readings) for readings in zip(*reader.readings.values(), strict=True))
+    before, after = math.floor((least_before - off) * GiB), math.floor((least_after + off) * GiB)
+    stages = reader.scenario.deployment.pp_size
+    answer = size_pools(
+        replace(reader.scenario, budget=MemoryFigures(((before,),) * stages, ((after,),) * stages, fraction))
+    )
+    if not isinstance(answer, PoolSizes):
+        raise Refused(answer)
+    return answer.max_total_num_tokens
 
 
 def tokens_told(reader: Reader, tokens: int) -> tuple[str, str]:
-    """The verdict on the tokens sold, and why."""
+    """The verdict on the tokens sold, and why. A rank that prints no readings may have less than all others."""
+    if not reader.readings or reader.fraction is None:
+        return OPEN, "tokens: both readings of the weights and mem_fraction_static are needed"
+    deployment = reader.scenario.deployment
+    ranks, told = deployment.tp_size * deployment.pp_size, len(reader.readings)
     try:
-        between = tokens_between(reader)
+        most = sold_for(reader, reader.fraction, HALF_A_DIGIT)
     except Refused as refused:
         return OFF, f"tokens: this start would be refused, {refused}"
-    if between is None:
-        return OPEN, "tokens: both readings of the weights and mem_fraction_static are needed"
-    fewest, most = between
-    words = f"tokens: the readings buy {fewest:,} to {most:,}"
+    try:
+        fewest = sold_for(reader, reader.fraction, -HALF_A_DIGIT)
+    except Refused:
+        fewest = 0
+    words = (
+        f"tokens: the readings {'' if told == ranks else f'of {told:,} of {ranks:,} ranks '}buy {fewest:,} to {most:,}"
+    )
     if fewest <= tokens <= most:
         return ADDS_UP, words
+    if tokens < fewest and told < ranks:
+        return OPEN, f"{words}, another rank may have less"
     needed = tokens - most if tokens > most else fewest - tokens
     return OFF, f"{words}, {needed:,} {'too many' if tokens > most else 'too few'} are sold"
 
@@ -205,18 +257,29 @@ JUDGES = {
 """Kind of a line -> who judges it."""
 
 
+def stage_of(line: Line, stages: int) -> int | None:
+    """The pipeline stage of a rank, None where there are several and its lines do not say. Refuses one that the set-up
+    does not have."""
+    found = re.search(r"PP(\d+)", line.rank)
+    if found is None:
+        return 0 if stages == 1 else None
+    if int(found[1]) >= stages:
+        raise refuse("invalid_input", "pp", stages, f"line {line.number} is of stage {found[1]}, counted from 0")
+    return int(found[1])
+
+
 def judged(lines: list[Line], scenario: Scenario, fraction: Fraction | None) -> tuple[Judged, ...]:
-    """Every line, each rank by itself. Refuses a log without such lines, and a set-up of several stages."""
+    """Every line, each rank by itself but for the readings that all go by. Refuses a log without such lines."""
     check_scenario(scenario)
-    if scenario.deployment.pp_size > 1:
-        raise refuse("unsupported", "pp", scenario.deployment.pp_size, "a log is read for one stage")
     if not lines:
         raise refuse("invalid_input", "log", None, "no line of it speaks of memory as SGLang does")
     readers: dict[str, Reader] = {}
-    found = []
+    found, readings = [], readings_of(lines)
     for line in lines:
-        reader = readers.setdefault(line.rank, Reader(scenario, fraction))
-        found.append(JUDGES[line.kind](reader, line))
+        if line.rank not in readers:
+            stage = stage_of(line, scenario.deployment.pp_size)
+            readers[line.rank] = Reader(scenario, fraction, stage, readings)
+        found.append(JUDGES[line.kind](readers[line.rank], line))
     return tuple(found)
 
 

@@ -69,6 +69,8 @@ def server_args(log: str) -> dict[str, str]:
     return {name: value.strip("'") for name, value in fields if value != "None"}
 
 
+SIZES = ("tp_size", "pp_size", "dcp_size")
+"""Ranks of a server."""
 PLAIN_OPTIONS = (
     "page_size",
     "mem_fraction_static",
@@ -100,7 +102,7 @@ def option(name: str) -> str:
 
 def options_of(fields: dict[str, str]) -> list[str]:
     """The deployment a log names, as options of `explain`."""
-    found = ["--tp", fields["tp_size"]] if "tp_size" in fields else []
+    found = [word for size in SIZES if size in fields for word in (option(size), fields[size])]
     if fields.get("enable_dp_attention") == "True":
         found += ["--dp", fields["dp_size"]]
     for name in PLAIN_OPTIONS:
