@@ -5,7 +5,12 @@ from properties.sweep.formulas import ALL_WINDOW, CAPPED, HYBRID, NO_OTHER, RIGH
 
 def a_free_draft(block):
     """The draft is not in the price."""
-    return RIGHT.terms(block._replace(draft=0.0 * block.draft))
+    return RIGHT.terms(block._replace(swa=block.swa - block.draft_swa, draft=0.0 * block.draft))
+
+
+def a_free_draft_on_swa_rows(block):
+    """What of the draft follows SWA rows is not in the price."""
+    return RIGHT.terms(block._replace(swa=block.swa - block.draft_swa))
 
 
 def a_page_less(available, other, page, terms):
@@ -50,6 +55,11 @@ def a_cap_that_is_not_asked(rows, cap, page):
 def a_draft_paid_twice(block):
     """The draft is in the price twice."""
     return RIGHT.terms(block._replace(draft=2.0 * block.draft))
+
+
+def a_draft_on_swa_rows_paid_twice(block):
+    """What of the draft follows SWA rows is in the price twice."""
+    return RIGHT.terms(block._replace(swa=block.swa + block.draft_swa))
 
 
 def everything_starts(rows, swa, block):

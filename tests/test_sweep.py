@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import properties.sweep.points as points_module
+from properties.cells import cell_of
 from properties.judge import verdict
 from properties.sweep.axes import WrongSpace, default_text, space_of
 from properties.sweep.formulas import RIGHT, terms
@@ -18,12 +19,13 @@ from properties.sweep.results import document as result_document
 from properties.sweep.run import KernelsDiffer, Sweep, points_of, swept
 from properties.sweep.swept import implementation_of
 from spec.cell import stage_positions
+from spec.draft import draft_price
 from spec.laws import BY_ID
 from spec.laws.base import Broken
 from spec.layers import POOL_KINDS, pool_kind
-from spec.model import PoolSizes
+from spec.model import SWA, PoolSizes
 from spec.pools import sizes_or_refusal, stage_row_bytes
-from tests.sweep_formulas import WRONG
+from tests.sweep_formulas import WRONG, a_draft_on_swa_rows_paid_twice, a_free_draft_on_swa_rows
 
 SMALL = (Path(__file__).parent / "data" / "small_space.toml").read_text(encoding="utf-8")
 POINTS = points_of(SMALL)
@@ -38,7 +40,7 @@ def broken(formulas, law_id, index):
     """Whether the law of spec/laws is broken at a point."""
     scenario = POINTS.scenario(index)
     implementation = implementation_of(formulas)
-    claims = BY_ID[law_id].claims(f"{pool_kind(scenario)}-dflash_own-tp-same")
+    claims = BY_ID[law_id].claims(str(cell_of(scenario)))
     return claims and isinstance(verdict(BY_ID[law_id], implementation, scenario)[0], Broken)
 
 
@@ -47,8 +49,8 @@ def broken(formulas, law_id, index):
 
 def test_the_points_are_every_combination():
     assert [kind.cells.kind for kind in POINTS.kinds] == list(POOL_KINDS)
-    assert POINTS.count == POINTS.blocks * 24 * PLACES == 7680
-    assert POINTS.kinds[2].blocks == 4 * 2 * 2 * 2
+    assert POINTS.count == POINTS.blocks * 24 * PLACES == 136 * 24 * 4
+    assert POINTS.kinds[2].blocks == 8 * 2 * 2 * 2
     located = [POINTS.located(index) for index in range(POINTS.count)]
     assert [POINTS.index(*place) for place in located] == list(range(POINTS.count))
 
@@ -60,6 +62,7 @@ def test_a_scenario_has_the_prices_of_its_block_and_budgets_around_a_page():
         last = scenario.deployment.pp_size - 1
         row_bytes = stage_row_bytes(scenario, last)
         assert (block.full, block.swa, block.draft) == (row_bytes.full, row_bytes.swa, row_bytes.draft)
+        assert block.draft_swa == draft_price(scenario, last).swa
         assert len(stage_positions(scenario, 0)) == len(stage_positions(scenario, last))
         assert (last == 1) == (block.other != float("inf"))
         budgets = POINTS.block_budgets(block, pages)
@@ -109,9 +112,11 @@ def stage_price(geometry, more):
 
 def test_the_cells_are_the_distinct_prices():
     cells = POINTS.kinds[2].cells
-    assert cells.geometries == 2 * 1 * 1 * 2 and len(cells.prices) == 4
+    assert cells.geometries == len(cells.prices) == 2 * 1 * 1 * 4
+    default = POINTS.kinds[0].cells
+    assert default.geometries == 3 * 1 * 1 * 2, "DCP ranks divide the others"
     repeated = Points(space_of(SMALL.replace("num_kv_heads = [1]", "num_kv_heads = [1, 2]"))).kinds[2].cells
-    assert repeated.geometries == 16 and len(repeated.prices) < 16
+    assert repeated.geometries == 32 and len(repeated.prices) < 32
 
 
 # A right sizing, and wrong ones.
@@ -121,6 +126,16 @@ def test_a_right_sizing_keeps_every_law():
     result = swept(in_python())
     assert result.broken == {} and result.jobs is None
     assert result.judged == POINTS.count and result.samples == POINTS.count
+
+
+@pytest.mark.parametrize(
+    ("formula", "law_id"), [(a_free_draft_on_swa_rows, "B1"), (a_draft_on_swa_rows_paid_twice, "D3")]
+)
+def test_what_of_a_draft_follows_swa_rows_is_seen_where_there_are_such_rows(formula, law_id):
+    result = swept(in_python(RIGHT._replace(terms=formula)), samples=10)
+    scenario = POINTS.scenario(result.broken[law_id])
+    assert SWA in scenario.draft.shape.layers and pool_kind(scenario) == "hybrid"
+    assert broken(RIGHT._replace(terms=formula), law_id, result.broken[law_id])
 
 
 ASKS_OTHERWISE = {

@@ -45,8 +45,8 @@ def test_a_green_run_says_what_it_judged(capsys, tmp_path):
     summary = tmp_path / "summary.json"
     assert sweep("--summary", summary) == GREEN
     said = capsys.readouterr().out
-    assert "7,680 of 7,680 points judged by 14 laws" in said and "200 of them by the spec, too" in said
-    assert "20 geometries come down to 16 cells" in said
+    assert "13,056 of 13,056 points judged by 14 laws" in said and "200 of them by the spec, too" in said
+    assert "32 geometries come down to 26 cells" in said
     assert "times slower" in said and "GB read a second" in said and "divisions" in said
     assert sum(line.endswith("holds") for line in said.splitlines()) == 15
     written = json.loads(summary.read_text())
@@ -163,7 +163,7 @@ def test_numpy_judges_the_same_laws():
 def test_a_rate_is_told_beside_the_machine():
     text = "\n".join(machine.Machine(2, 22e9, 2e9, 4e6).text(100e6))
     assert "100.0 million points a second on 2 threads" in text
-    assert "25.0 times slower" in text and "20.0 a point" in text and "250.0 million points" in text
+    assert "25.0 times slower" in text and "20.0 a point" in text and "229.2 million points" in text
 
 
 # A cluster.
@@ -203,7 +203,7 @@ def test_a_cluster_is_asked_for_every_shard(capsys, monkeypatch):
     monkeypatch.setattr(cluster, "client_of", lambda address: Client())
     monkeypatch.setattr(cluster, "swept_on", lambda client, text, count, samples: shards[:count])
     assert sweep("--dask", "tcp://here", "--shards", 4) == GREEN
-    assert "7,680 of 7,680 points" in capsys.readouterr().out
+    assert "13,056 of 13,056 points" in capsys.readouterr().out
 
 
 def test_no_cluster_is_a_usage_error(capsys, monkeypatch):
@@ -219,4 +219,4 @@ def test_no_cluster_is_a_usage_error(capsys, monkeypatch):
 
 
 def test_the_default_space_is_read():
-    assert points_of(default_text()).space.sizes == 96
+    assert points_of(default_text()).space.sizes == 40

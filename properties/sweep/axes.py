@@ -59,11 +59,11 @@ def dtype(value: Any) -> bool:
 
 HEADS = {"num_kv_heads": number, "head_dim": number, "v_head_dim": number}
 TABLES: dict[str, dict[str, Callable[[Any], bool]]] = {
-    "ranks": {"tp_size": number, "kv_cache_dtype": dtype},
+    "ranks": {"tp_size": number, "attn_dcp_size": number, "kv_cache_dtype": dtype},
     "full": {**HEADS, "layers": number},
     "swa": {**HEADS, "layers": number},
     "latent": {"kv_lora_rank": number, "qk_rope_head_dim": number, "layers": number},
-    "draft": {**HEADS, "layers": count, "kv_cache_dtype": dtype},
+    "draft": {**HEADS, "layers": count, "swa_layers": count, "kv_cache_dtype": dtype},
     "settings": {
         "swa_full_tokens_ratio": ratio,
         "user_max_running_requests": number,

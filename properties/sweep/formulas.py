@@ -44,15 +44,16 @@ def larger(one: Numbers, other: Numbers) -> Numbers:
 class Block(NamedTuple):
     """Prices and settings that a run of budgets shares.
 
-    kind: a number of `KINDS`. full, swa, draft: F, S, D in bytes. p, q: the ratio. fixed: SWA rows of a capped pool.
-    page: tokens. window: tokens, 0 without window pools. other: N that the first pipeline stage can hold, infinite
-    where there is one stage; its price is the block's without the draft.
+    kind: a number of `KINDS`. full, swa, draft: F, S, D in bytes; draft_swa: the draft's part of S. p, q: the ratio.
+    fixed: SWA rows of a capped pool. page: tokens. window: tokens, 0 without window pools. other: N that the first
+    pipeline stage can hold, infinite where there is one stage; its price is the block's without the draft.
     """
 
     kind: Numbers
     full: Numbers
     swa: Numbers
     draft: Numbers
+    draft_swa: Numbers
     p: Numbers
     q: Numbers
     fixed: Numbers

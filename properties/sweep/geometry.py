@@ -17,15 +17,31 @@ from properties.judge import Finding, verdict
 from properties.sweep.axes import Axes, Space, WrongSpace
 from properties.sweep.swept import implementation_of
 from spec.accounting import sold_bytes
+from spec.draft import draft_price
 from spec.laws import BY_ID
 from spec.laws.base import Broken
-from spec.layers import ALL_WINDOW_POOL, CAPPED_POOL, MLA_POOL, WINDOW_POOLS
-from spec.model import DFLASH, FULL, SWA, AttentionShape, Deployment, Draft, Heads, Latent, PoolSizes, Refused, Scenario
+from spec.layers import ALL_WINDOW_POOL, CAPPED_POOL, HYBRID_POOL, MLA_POOL, WINDOW_POOLS
+from spec.model import (
+    DFLASH,
+    EAGLE,
+    FULL,
+    SWA,
+    AttentionShape,
+    Deployment,
+    Draft,
+    Heads,
+    Latent,
+    PoolSizes,
+    Refused,
+    Scenario,
+)
 from spec.pools import RowBytes, stage_row_bytes
 from spec.validity import check_scenario
 
 PRICE_LAWS = ("B8", "D1", "D2", "R1")
 """Laws of prices that the kernel, which starts from prices, cannot see."""
+FOLLOWING_KINDS = (HYBRID_POOL, CAPPED_POOL)
+"""Pool kinds in which a draft can have layers that follow SWA rows."""
 ROWS = 16
 """Rows of which `spec/accounting.py` counts the bytes."""
 RIGHT_SIZING = implementation_of()
@@ -34,10 +50,11 @@ RIGHT_SIZING = implementation_of()
 
 @dataclass(frozen=True)
 class Part:
-    """One entry of a map: layers of one geometry, and the draft's own KV dtype."""
+    """One entry of a map: layers of one geometry; of a draft also those that follow SWA rows, and its own KV dtype."""
 
     geometry: Heads | Latent
     layers: int
+    swa_layers: int = 0
     dtype: str | None = None
 
 
@@ -46,6 +63,7 @@ class Ranks:
     """What target and draft share."""
 
     tp_size: int
+    attn_dcp_size: int
     dtype: str
 
 
@@ -62,8 +80,8 @@ class Geometry:
 
 @dataclass(frozen=True)
 class Cells:
-    """The distinct (F, S, D) of one kind: prices of shape (n, 3), and for each where it is met first: positions in
-    `ranks`, `full`, `swa`, `draft`, of shape (n, 4). geometries: how many there are."""
+    """The distinct (F, S, D, the draft's part of S) of one kind: prices of shape (n, 4), and for each where it is met
+    first: positions in `ranks`, `full`, `swa`, `draft`, of shape (n, 4). geometries: how many there are."""
 
     kind: str
     prices: Any
@@ -78,12 +96,23 @@ class Cells:
         return Geometry(self.kind, self.ranks[ranks], self.parts[0][full], self.parts[1][swa], self.parts[2][draft])
 
 
-def heads_parts(axes: Axes, dtypes: tuple[str | None, ...] = (None,)) -> tuple[Part, ...]:
+HEAD_AXES = ("num_kv_heads", "head_dim", "v_head_dim")
+
+
+def heads_parts(axes: Axes) -> tuple[Part, ...]:
     """Every entry of a map of K and V heads, layers first."""
-    names = ("layers", "num_kv_heads", "head_dim", "v_head_dim")
+    names = ("layers", *HEAD_AXES)
+    return tuple(Part(Heads(*heads), layers) for layers, *heads in product(*(axes[name] for name in names)))
+
+
+def draft_parts(axes: Axes, kind: str) -> tuple[Part, ...]:
+    """Every entry of a map of drafts. Beside a pool of SWA rows and one of full rows, layers can follow either; in the
+    other kinds all follow the one there is, as many as `layers` says."""
+    swa_layers = axes["swa_layers"] if kind in FOLLOWING_KINDS else (0,)
+    names = ("layers", *HEAD_AXES)
     return tuple(
-        Part(Heads(*heads), layers, dtype)
-        for dtype in dtypes
+        Part(Heads(*heads), layers, following, dtype)
+        for dtype, following in product(axes["kv_cache_dtype"], swa_layers)
         for layers, *heads in product(*(axes[name] for name in names))
     )
 
@@ -98,17 +127,19 @@ def parts_of(space: Space, kind: str) -> tuple[Any, Any, Any]:
     """The three maps of a kind; a map of nothing has one entry, None."""
     full: Any = latent_parts(space.latent) if kind == MLA_POOL else heads_parts(space.full)
     swa = heads_parts(space.swa)
-    draft = heads_parts(space.draft, space.draft["kv_cache_dtype"])
     return (
         (None,) if kind == ALL_WINDOW_POOL else full,
         swa if kind in WINDOW_POOLS else (None,),
-        draft,
+        draft_parts(space.draft, kind),
     )
 
 
-def ranks_of(space: Space) -> tuple[Ranks, ...]:
-    """Every combination of ranks and dtype."""
-    return tuple(Ranks(*shared) for shared in product(space.ranks["tp_size"], space.ranks["kv_cache_dtype"]))
+def ranks_of(space: Space, kind: str) -> tuple[Ranks, ...]:
+    """Every combination of ranks and dtype that is a deployment: DCP ranks divide the others, and window pools have no
+    DCP."""
+    dcp_sizes = (1,) if kind in WINDOW_POOLS else space.ranks["attn_dcp_size"]
+    shared = product(space.ranks["tp_size"], dcp_sizes, space.ranks["kv_cache_dtype"])
+    return tuple(Ranks(tp_size, dcp_size, dtype) for tp_size, dcp_size, dtype in shared if tp_size % dcp_size == 0)
 
 
 def shape_of(geometry: Geometry, *, stages: int, window: int | None) -> AttentionShape:
@@ -126,14 +157,16 @@ def shape_of(geometry: Geometry, *, stages: int, window: int | None) -> Attentio
 
 def scenario_of(geometry: Geometry, budget: tuple[int, ...], *, window: int = 1, **settings: Any) -> Scenario:
     """A geometry as a scenario, on as many stages as there are budgets. Capped: for a user's running requests."""
-    draft = geometry.draft
+    draft, ranks = geometry.draft, geometry.ranks
     heads: Any = draft.geometry
+    layers, follows = (FULL,) * draft.layers + (SWA,) * draft.swa_layers, draft.swa_layers > 0
+    shape = AttentionShape(layers, heads, heads if follows else None, sliding_window_size=window if follows else None)
     scenario = Scenario(
         shape_of(geometry, stages=len(budget), window=window),
         budget,
-        Draft(AttentionShape((FULL,) * draft.layers, heads), kv_cache_dtype=draft.dtype),
-        DFLASH,
-        deployment=Deployment(geometry.ranks.tp_size, pp_size=len(budget)),
+        Draft(shape, kv_cache_dtype=draft.dtype),
+        EAGLE if follows else DFLASH,
+        deployment=Deployment(ranks.tp_size, attn_dcp_size=ranks.attn_dcp_size, pp_size=len(budget)),
         kv_cache_dtype=geometry.ranks.dtype,
     )
     capped = {"user_max_running_requests": 1, "disable_radix_cache": True} if geometry.kind == CAPPED_POOL else {}
@@ -143,7 +176,7 @@ def scenario_of(geometry: Geometry, budget: tuple[int, ...], *, window: int = 1,
 def entries(space: Space, kind: str) -> Iterator[Geometry]:
     """Every entry of the three maps beside the first ones of the other two."""
     full, swa, draft = parts_of(space, kind)
-    for ranks in ranks_of(space):
+    for ranks in ranks_of(space, kind):
         for part in full:
             yield Geometry(kind, ranks, part, swa[0], draft[0])
         for part in swa[1:]:
@@ -160,6 +193,17 @@ def price_of(geometry: Geometry) -> RowBytes:
     except Refused as refused:
         raise WrongSpace(f"{geometry.kind}: {geometry} is refused: {refused}") from refused
     return stage_row_bytes(scenario, 0)
+
+
+def draft_bytes_of(geometry: Geometry) -> tuple[int, int]:
+    """The draft's bytes on a full row (all-window: an SWA row), and on an SWA row."""
+    price = draft_price(scenario_of(geometry, (1,)), 0)
+    return price.full, price.swa
+
+
+def target_swa_bytes(geometry: Geometry) -> int:
+    """The target's part of S."""
+    return price_of(geometry).swa - draft_bytes_of(geometry)[1]
 
 
 def counted(geometry: Geometry, price: RowBytes) -> Finding | None:
@@ -196,25 +240,26 @@ def geometry_findings(geometry: Geometry) -> list[Finding]:
 def cells_of_space(space: Space, kind: str) -> Cells:
     """The distinct triples of a kind. Each map is priced alone; a triple is met at its first geometry."""
     full, swa, draft = maps = parts_of(space, kind)
-    found = []
-    for place, ranks in enumerate(ranks_of(space)):
+    found: list[tuple[tuple[int, int, int, int], tuple[int, ...]]] = []
+    for place, ranks in enumerate(ranks_of(space, kind)):
         columns = (
             [price_of(Geometry(kind, ranks, part, swa[0], draft[0])).full for part in full],
-            [price_of(Geometry(kind, ranks, full[0], part, draft[0])).swa for part in swa],
-            [price_of(Geometry(kind, ranks, full[0], swa[0], part)).draft for part in draft],
+            [target_swa_bytes(Geometry(kind, ranks, full[0], part, draft[0])) for part in swa],
+            [draft_bytes_of(Geometry(kind, ranks, full[0], swa[0], part)) for part in draft],
         )
-        firsts = [dict(zip(reversed(column), reversed(range(len(column))), strict=True)) for column in columns]
-        found += [
-            (tuple(price for price, _ in triple), (place, *(first for _, first in triple)))
-            for triple in product(*(sorted(first.items()) for first in firsts))
+        firsts: list[dict[Any, int]] = [
+            dict(zip(reversed(column), reversed(range(len(column))), strict=True)) for column in columns
         ]
+        for triple in product(*(sorted(first.items()) for first in firsts)):
+            (full_bytes, swa_bytes, (draft_full, draft_swa)), firsts_of_it = zip(*triple, strict=True)
+            found.append(((full_bytes, swa_bytes + draft_swa, draft_full, draft_swa), (place, *firsts_of_it)))
     cells = dict(reversed(found))
     prices = sorted(cells)
     return Cells(
         kind,
         np.array(prices, dtype=np.float64),
         np.array([cells[price] for price in prices], dtype=np.int64),
-        ranks_of(space),
+        ranks_of(space, kind),
         maps,
-        len(ranks_of(space)) * len(full) * len(swa) * len(draft),
+        len(ranks_of(space, kind)) * len(full) * len(swa) * len(draft),
     )

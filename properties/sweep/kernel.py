@@ -64,10 +64,9 @@ def price(right: Terms, page: Numbers, pages: Numbers) -> Numbers:
 
 
 def block_of(kind: Numbers, cell: Any, setting: Any) -> Block:
-    """The block of prices (F, S, D) and settings (p, q, fixed, page, window, other)."""
-    return Block(
-        kind, cell[0], cell[1], cell[2], setting[0], setting[1], setting[2], setting[3], setting[4], setting[5]
-    )
+    """The block of prices (F, S, D, the draft's part of S) and settings (p, q, fixed, page, window, other)."""
+    prices = (cell[0], cell[1], cell[2], cell[3])
+    return Block(kind, *prices, setting[0], setting[1], setting[2], setting[3], setting[4], setting[5])
 
 
 class Kernel(NamedTuple):
@@ -130,6 +129,6 @@ def kernel_of(formulas: Formulas = RIGHT, *, is_compiled: bool = True) -> Kernel
 
 def range_of(block: Block, sizes: int) -> int:
     """Above every number that is made of a block in the loop, in Python ints."""
-    full, swa, draft, p, q, fixed, page, window = map(int, block[1:9])
+    full, swa, draft, _, p, q, fixed, page, window = map(int, block[1:10])
     dearest = (full + swa + draft + 3) * q
     return 3 * (page * (sizes + 1) * dearest + fixed * (swa + 1) * q) + window + 2 * page

@@ -64,14 +64,16 @@ def laws_of(formulas: Formulas, compiled: Compiler = plainly) -> Laws:
 
     @compiled
     def variants(block: Block) -> Variants:
-        kind, full, swa, draft, p, q, fixed, page, window, other = block
+        kind, full, swa, draft, on_swa, p, q, fixed, page, window, other = block
+        scaled = (SCALE * full, SCALE * swa, SCALE * draft, SCALE * on_swa)
+        rest = (fixed, page, window, other)
         return Variants(
             own_terms(block),
-            own_terms(Block(kind, full + 1.0, swa, draft, p, q, fixed, page, window, other)),
-            own_terms(Block(kind, full, swa + 1.0, draft, p, q, fixed, page, window, other)),
-            own_terms(Block(kind, SCALE * full, SCALE * swa, SCALE * draft, p, q, fixed, page, window, other)),
-            own_terms(Block(kind, full, swa, 0.0 * draft, p, q, fixed, page, window, other)),
-            own_terms(Block(kind, full, swa, draft, OTHER_RATIO[0], OTHER_RATIO[1], fixed, page, window, other)),
+            own_terms(Block(kind, full + 1.0, swa, draft, on_swa, p, q, *rest)),
+            own_terms(Block(kind, full, swa + 1.0, draft, on_swa, p, q, *rest)),
+            own_terms(Block(kind, *scaled, p, q, *rest)),
+            own_terms(Block(kind, full, swa - on_swa, 0.0 * draft, 0.0 * on_swa, p, q, *rest)),
+            own_terms(Block(kind, full, swa, draft, on_swa, OTHER_RATIO[0], OTHER_RATIO[1], *rest)),
         )
 
     @compiled
@@ -113,10 +115,12 @@ def laws_of(formulas: Formulas, compiled: Compiler = plainly) -> Laws:
         broken |= (started & ((scaled_rows != rows) | (scaled_swa != swa))) * B7
 
         plain_rows, plain_swa = sized(block, asked.plain, available)
-        lost = ((plain_rows - rows) * block.full + (plain_swa - swa) * block.swa) * right.units
+        lost = (plain_rows - rows) * block.full + (plain_swa - swa) * (block.swa - block.draft_swa)
+        taken = rows * block.draft + swa * block.draft_swa
         unsold = (product - by_ratio * right.rows_q) * block.swa
-        slack = rows * block.draft * right.units + page * right.cell + unsold
-        broken |= (started & ((plain_rows < rows) | (plain_swa < swa) | (lost >= slack))) * D3
+        most_lost = taken * right.units + page * right.cell + unsold
+        lost_more = lost * right.units >= most_lost
+        broken |= (started & ((plain_rows < rows) | (plain_swa < swa) | lost_more)) * D3
         broken |= (rows > block.other) * R2
 
         has_window, all_window, capped = block.window > 0.0, block.kind == ALL_WINDOW, block.kind == CAPPED

@@ -190,6 +190,6 @@ class Points:
         block, chosen = kind.block(number), kind.settings[setting]
         budget: tuple[int, ...] = (self.block_budgets(block, pages)[place],)
         if chosen.first_stage_pages:
-            first_stage = block._replace(draft=0.0)
+            first_stage = block._replace(swa=block.swa - block.draft_swa, draft=0.0, draft_swa=0.0)
             budget = (self.block_budgets(first_stage, chosen.first_stage_pages)[0], *budget)
         return geometry_scenario(kind.cells.geometry(cell), chosen, budget)

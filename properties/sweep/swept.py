@@ -7,6 +7,7 @@ from impl import Implementation
 from properties.sweep.formulas import KINDS, NO_CAP, NO_OTHER, RIGHT, Block, Formulas
 from spec.budget import available_bytes
 from spec.capped import capped_swa_rows
+from spec.draft import draft_price
 from spec.layers import ALL_WINDOW_POOL, CAPPED_POOL, WINDOW_POOLS, pool_kind
 from spec.model import PoolSizes, Refusal, Refused, Scenario, refuse
 from spec.pools import request_length, running_requests, stage_row_bytes
@@ -18,7 +19,7 @@ def block_of_stage(scenario: Scenario, stage: int) -> Block:
     kind, row_bytes, ratio = pool_kind(scenario), stage_row_bytes(scenario, stage), scenario.swa_full_tokens_ratio
     fixed = capped_swa_rows(scenario) if kind == CAPPED_POOL else 0
     window = (scenario.target.sliding_window_size or 0) if kind in WINDOW_POOLS else 0
-    prices = (row_bytes.full, row_bytes.swa, row_bytes.draft)
+    prices = (row_bytes.full, row_bytes.swa, row_bytes.draft, draft_price(scenario, stage).swa)
     settings = (ratio.numerator, ratio.denominator, fixed, scenario.page_size, window, NO_OTHER)
     return Block._make(map(float, (KINDS.index(kind), *prices, *settings)))
 
