@@ -100,6 +100,8 @@ READING_ORDER = (
     "spec.explain.law_notes",
     "spec.explain.law",
     "spec.explain.log_lines",
+    "spec.explain.log_state",
+    "spec.explain.log_pools",
     "spec.explain.log",
     "spec.explain.charts",
     "spec.explain.pictures",

@@ -42,7 +42,9 @@ def printed(line, capsys, code=0):
 
 def test_a_budget_is_printed_term_by_term(capsys):
     out = printed(f"{QWEN3} {AVAILABLE} --context-length 32768 --batch 8", capsys).out
-    assert out.startswith("Qwen3-8B with z-lab/Qwen3-8B-DFlash-b16, DFLASH, default pools, tp 1, page 1\n")
+    assert out.startswith(
+        "Qwen3-8B with z-lab/Qwen3-8B-DFlash-b16, DFLASH, default pools, tp 1, page 1, context 32,768\n"
+    )
     assert "      = 36 * 4,096\n      = 147,456 bytes\n" in out
     assert "      = align_down(64,424,509,440 // 167,936, 1)\n      = 383,625 rows\n" in out
     assert "  sold      383,625 tokens; 4,096 running requests, the longest of 32,767 tokens\n" in out
@@ -176,9 +178,7 @@ def test_a_capped_pool_pays_its_window_first():
 
 def test_the_two_ways_out_of_memory_need_opposite_advice():
     launch, run = explained(f"Qwen3-8B {GPU}").oom
-    assert (
-        "RAISE" in launch and "LOWER" not in launch and "0.192 is the smallest that starts, this start has it" in launch
-    )
+    assert "RAISE" in launch and "LOWER" not in launch and "0.192 is the smallest that starts, 0.88 is enough" in launch
     assert "LOWER" in run and "RAISE" not in run and "is 9.60 GiB" in run
     answer = size_pools(asked(f"Qwen3-8B {GPU}").scenario)
     lowered = size_pools(asked(f"Qwen3-8B {GPU.replace('0.88', '0.87')}").scenario)
@@ -308,6 +308,34 @@ def test_an_option_that_cannot_be_read_is_named(option, words, capsys):
 def test_an_unpriced_model_says_what_it_lacks(capsys):
     assert "unsupported: DeepSeek-V4-Pro." in printed(f"DeepSeek-V4-Pro {AVAILABLE}", capsys, code=2).err
     assert "unsupported: z-lab" in printed(f"Qwen3-8B z-lab/Qwen3.5-9B-DFlash {AVAILABLE}", capsys, code=2).err
+
+
+@pytest.mark.parametrize("verb", ["", "compare", "figures", "law", "log"])
+def test_every_verb_has_a_help(verb, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    try:
+        code = main(["explain", *([verb] if verb else []), "--help"])
+    except SystemExit as ended:
+        code = ended.code
+    assert code == 0 and f"usage: python -m spec explain {verb}" in capsys.readouterr().out
+    assert main(["--help"]) == 0 and not list(tmp_path.iterdir())
+
+
+def test_a_draft_may_come_after_options(capsys):
+    after = printed(f"Qwen3-8B --tp 2 {QWEN3.split()[1]} {AVAILABLE}", capsys).out
+    assert after == printed(f"{QWEN3} --tp 2 {AVAILABLE}", capsys).out
+
+
+def test_a_hub_name_is_that_of_the_catalog(capsys):
+    assert printed(f"Qwen/Qwen3-8B {AVAILABLE}", capsys).out == printed(f"Qwen3-8B {AVAILABLE}", capsys).out
+
+
+def test_names_and_files_of_any_length_are_refused(capsys, tmp_path):
+    assert "TARGET='aaa" in printed(f"{'a' * 5000} {AVAILABLE}", capsys, code=2).err
+    for name, content in (("nested", "[" * 100_000), ("long", '{"num_hidden_layers": ' + "9" * 5000 + "}")):
+        (tmp_path / f"{name}.json").write_text(content)
+        assert "it cannot be read as JSON" in printed(f"{tmp_path}/{name}.json {AVAILABLE}", capsys, code=2).err
+    assert "FOLDER='/proc/x'. nothing can be written" in printed("figures /proc/x", capsys, code=2).err
 
 
 def test_without_a_word_the_command_says_how(capsys):

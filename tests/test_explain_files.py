@@ -40,7 +40,10 @@ def test_the_picture_shows_both_bars(tmp_path, capsys):
     assert data["token"] == {"target, full rows": 147456, "draft": 20480}
     assert sum(data["memory"].values()) == 80 * 2**30
     assert "weights: 15.30" in labels_of(text) and "draft: 20,480" in labels_of(text)
-    assert labels_of(text)[0] == "Qwen3-8B with z-lab/Qwen3-8B-DFlash-b16, DFLASH, default pools, tp 1, page 1"
+    assert (
+        labels_of(text)[0]
+        == "Qwen3-8B with z-lab/Qwen3-8B-DFlash-b16, DFLASH, default pools, tp 1, page 1, context 4,096"
+    )
 
 
 def test_a_refused_start_has_a_token_all_the_same(tmp_path, capsys):
@@ -88,6 +91,19 @@ def test_a_refusal_is_compared_too(capsys):
     assert isinstance(answer, PoolSizes)
     assert re.search(rf"sold, tokens +- +{answer.max_total_num_tokens:,}\n", out)
     assert "  A refused, no_memory_left" in out
+
+
+def test_the_second_set_up_has_the_options_of_the_first_and_a_draft_of_its_own(capsys):
+    once = printed(f"compare {QWEN3} {GPU} --draft-weights-bytes 2GiB vs Qwen3-8B", capsys).out
+    assert once == printed(f"compare {QWEN3} {GPU} --draft-weights-bytes 2GiB vs Qwen3-8B {GPU}", capsys).out
+    other = printed(f"compare Qwen3-8B {AVAILABLE} vs Qwen3-8B {GPU}", capsys).out
+    assert "B  Qwen3-8B" in other
+    back = printed(f"compare Qwen3-8B {GPU} vs Qwen3-8B {AVAILABLE}", capsys).out
+    assert "A  Qwen3-8B" in back
+    assert (
+        "weights_bytes=None. set-up B: give it"
+        in printed(f"compare Qwen3-8B {AVAILABLE} vs Qwen3-8B --gpu-bytes 80GiB", capsys, code=2).err
+    )
 
 
 def test_compare_wants_two(capsys):

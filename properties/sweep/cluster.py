@@ -18,7 +18,7 @@ def client_of(address: str) -> Any:
     try:
         distributed = importlib.import_module("distributed")
     except ImportError as error:
-        raise NoDask("--dask needs dask and distributed: pip install 'kv-budget-spec[cluster]'") from error
+        raise NoDask("--dask needs dask and distributed: pip install -e '.[cluster]'") from error
     try:
         return distributed.Client(address)
     except (OSError, ValueError) as error:

@@ -69,7 +69,7 @@ def new_figure(width: int, height: int, panels: int = 1) -> tuple["Figure", list
         import matplotlib
         from matplotlib.figure import Figure
     except ImportError as error:
-        advice = "pictures need matplotlib: pip install 'kv-budget-spec[pictures]'"
+        advice = "pictures need matplotlib: pip install -e '.[pictures]', or the .venv that make properties makes"
         raise refuse("unsupported", "matplotlib", None, advice) from error
     matplotlib.rcParams.update(
         {

@@ -149,7 +149,7 @@ def at_launch(scenario: Scenario) -> str:
     if fraction is None:
         return f"{words}: no mem_fraction_static below 1 starts; more ranks, a smaller page or fewer bytes a row do."
     least = f"0.{int(fraction * STEPS):03d}"
-    verdict = "this start has it" if fraction <= now else f"{number_text(now)} is too little"
+    verdict = f"{number_text(now)} is {'enough' if fraction <= now else 'too little'}"
     return f"{words}: mem_fraction_static {least} is the smallest that starts, {verdict}."
 
 

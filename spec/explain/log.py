@@ -6,151 +6,29 @@ the lowest and of the highest readings that print alike. Every rank goes by the 
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fractions import Fraction
 
-from spec.accounting import Buffer, stage_buffers
-from spec.dtypes import STORAGE_BITS, draft_kv_dtype, target_kv_dtype
-from spec.explain.log_lines import STORED, Line
+from spec.explain.log_lines import Line
+from spec.explain.log_pools import (
+    judge_all_window,
+    judge_bound,
+    judge_other,
+    judge_pool,
+    judge_window,
+    judge_window_pools,
+    pool_buffers,
+    wrong_sale,
+)
+from spec.explain.log_state import ADDS_UP, HALF_A_DIGIT, OFF, OPEN, READ, Judged, Log, Reader, printed, two_decimals
 from spec.explain.wording import number_text
-from spec.layers import HYBRID_POOL, pool_kind
-from spec.model import MTP, MemoryFigures, PoolSizes, Refused, Scenario, active_draft, refuse
-from spec.pools import hybrid_swa_rows, running_requests, size_pools
+from spec.model import MemoryFigures, PoolSizes, Refused, Scenario, refuse
+from spec.pools import running_requests, size_pools
+from spec.startup.world import request_table_bytes
 from spec.units import GiB
 from spec.validity import check_scenario
-
-ADDS_UP, OFF, READ, OPEN = "adds up", "DOES NOT ADD UP", "read", "not derived"
-"""What may be said of a line: worked out again, not so, an input of the others, or nothing to work it out from."""
-
-PARTS = {
-    "K": ("k", "k_scale"),
-    "V": ("v", "v_scale"),
-    "KV": ("k", "k_scale", "v", "v_scale", "latent", "latent_scale", "rope", "index_k", "index_v", "index_scale"),
-}
-"""What a printed size counts -> the buffers of `spec/accounting.py`."""
-
-NO_STAGE = "there are several stages, and the line does not say which one it is of, as PP0 does"
-
-HALF_A_DIGIT = Fraction(1, 200)
-"""A reading of two decimals lies this close to what was measured, in GiB."""
-
-
-@dataclass(frozen=True)
-class Judged:
-    """One line and what is said of it."""
-
-    line: Line
-    verdict: str
-    told: str
-
-
-Readings = dict[str, tuple[Fraction, Fraction]]
-"""Rank -> GiB free before its first weights and after its last, of the ranks that print both."""
-
-
-@dataclass
-class Reader:
-    """What has been read of one rank so far. stage: the one it holds, None where no line says; readings: of every rank
-    of the log; before, after: free GiB around each model's weights; free: the last free GiB printed; taken: bytes of
-    the pools since then; met: all pools."""
-
-    scenario: Scenario
-    fraction: Fraction | None
-    stage: int | None
-    readings: Readings
-    before: list[Fraction] = field(default_factory=list)
-    after: list[Fraction] = field(default_factory=list)
-    free: Fraction | None = None
-    taken: dict[str, int] = field(default_factory=dict)
-    met: set[str] = field(default_factory=set)
-
-
-def printed(count: int) -> str:
-    """Bytes as a log prints them: GiB to two decimals, halves to the even digit."""
-    return two_decimals(Fraction(count, GiB))
-
-
-def two_decimals(number: Fraction) -> str:
-    """A number from 0 to two decimals."""
-    hundredths = round(100 * max(number, Fraction(0)))
-    return f"{hundredths // 100}.{hundredths % 100:02d}"
-
-
-def pool_buffers(scenario: Scenario, stage: int, full_rows: int, swa_rows: int) -> dict[str, list[Buffer]]:
-    """The pools of a rank of `stage`, each with its buffers; several draft runners have a pool each."""
-    sizes = PoolSizes(full_rows or swa_rows, full_rows, swa_rows, max_running_requests=1, max_req_len=1)
-    pools: dict[str, list[Buffer]] = {}
-    for buffer in stage_buffers(scenario, sizes, stage):
-        name = "target SWA pool" if buffer.pool == "swa" else "target full pool"
-        if buffer.owner == "draft":
-            runner = f" of runner {buffer.layer}" if scenario.speculative_algorithm == MTP else ""
-            name = f"draft pool{runner}"
-        pools.setdefault(name, []).append(buffer)
-    return pools
-
-
-def size_of(buffers: list[Buffer], part: str) -> int:
-    """Bytes of one part, spare rows included."""
-    return sum(one.sold_bytes + one.spare_bytes for one in buffers if one.row.name in PARTS[part])
-
-
-def sizes_told(buffers: list[Buffer], fields: dict[str, str]) -> tuple[bool, str]:
-    """Whether every printed size is that of these buffers, and the sizes as they should print."""
-    parts = [part for part in PARTS if part in fields]
-    derived = {part: printed(size_of(buffers, part)) for part in parts}
-    rows = f"{buffers[0].rows:,} + {buffers[0].spare_rows:,} rows"
-    told = ", ".join(f"{part} {size} GiB" for part, size in derived.items())
-    return all(derived[part] == fields[part] for part in parts), f"{rows}: {told}"
-
-
-def judge_pool(reader: Reader, line: Line) -> Judged:
-    """A pool is one that was not met yet and whose sizes print alike."""
-    if reader.stage is None:
-        return Judged(line, OPEN, NO_STAGE)
-    tokens = int(line.fields["tokens"])
-    pools = pool_buffers(reader.scenario, reader.stage, tokens, tokens)
-    told = {name: sizes_told(buffers, line.fields) for name, buffers in pools.items() if name not in reader.met}
-    for name, (is_alike, words) in told.items():
-        if is_alike:
-            reader.met.add(name)
-            reader.taken[name] = size_of(pools[name], "KV")
-            return Judged(line, ADDS_UP, f"{name}, {words}")
-    options = "; ".join(f"the {name} would be {words}" for name, (_, words) in told.items())
-    return Judged(line, OFF, f"{options or 'every pool was met before'}{wrong_dtype(reader.scenario, line)}")
-
-
-def wrong_dtype(scenario: Scenario, line: Line) -> str:
-    """A hint where the pool stores another width than the set-up does."""
-    stored, draft = STORED.get(line.fields.get("dtype", "")), active_draft(scenario)
-    dtypes = [target_kv_dtype(scenario)] + ([] if draft is None else [draft_kv_dtype(scenario, draft)])
-    if stored is None or STORAGE_BITS[stored] in {STORAGE_BITS[dtype] for dtype in dtypes}:
-        return ""
-    return f" (the log stores {stored}, this set-up {' and '.join(dtypes)}: see --kv-cache-dtype)"
-
-
-def judge_window_pools(reader: Reader, line: Line) -> Judged:
-    """Both pools of a window model in one number."""
-    if reader.stage is None:
-        return Judged(line, OPEN, NO_STAGE)
-    pools = pool_buffers(reader.scenario, reader.stage, int(line.fields["full"]), int(line.fields["swa"]))
-    held = {name: buffers for name, buffers in pools.items() if name.startswith("target")}
-    reader.taken |= {name: size_of(buffers, "KV") for name, buffers in held.items()}
-    buffers = [one for of_pool in held.values() for one in of_pool]
-    is_alike, _ = sizes_told(buffers, line.fields)
-    words = f"full and SWA pool together {printed(size_of(buffers, 'KV'))} GiB"
-    return Judged(line, ADDS_UP if is_alike else OFF, words)
-
-
-def judge_window(reader: Reader, line: Line) -> Judged:
-    """The SWA rows are the ratio of the full rows."""
-    scenario, full, swa = reader.scenario, int(line.fields["full"]), int(line.fields["swa"])
-    if pool_kind(scenario) != HYBRID_POOL:
-        return Judged(line, OPEN, f"this set-up has {pool_kind(scenario)} pools, whose rows are no ratio")
-    rows = hybrid_swa_rows(full, scenario.swa_full_tokens_ratio, scenario.page_size)
-    ratio = number_text(scenario.swa_full_tokens_ratio)
-    words = f"align_down(floor({ratio} * {full:,}), {scenario.page_size}) = {rows:,}"
-    return Judged(line, ADDS_UP if rows == swa else OFF, words)
 
 
 def judge_before(reader: Reader, line: Line) -> Judged:
@@ -162,7 +40,7 @@ def judge_before(reader: Reader, line: Line) -> Judged:
 def judge_after(reader: Reader, line: Line) -> Judged:
     """What it leaves free; its usage is the difference, each of the three known to half a digit."""
     reader.after.append(Fraction(line.fields["free"]))
-    reader.free, reader.taken = reader.after[-1], {}
+    reader.reads_free(reader.after[-1])
     free = f"free after its weights: {line.fields['free']} GiB"
     if "usage" not in line.fields or len(reader.before) != len(reader.after):
         return Judged(line, READ, free)
@@ -172,19 +50,30 @@ def judge_after(reader: Reader, line: Line) -> Judged:
 
 
 def judge_end(reader: Reader, line: Line) -> Judged:
-    """What the pools leave free at most: request tables and the allocator take some beside them."""
-    free, taken, left = reader.free, sum(reader.taken.values()), Fraction(line.fields["free"])
-    reader.free, reader.taken = left, {}
+    """What the pools leave free at most; what else is taken is told, not worked out."""
+    free, taken, left = reader.free, reader.taken, Fraction(line.fields["free"])
+    reader.reads_free(left)
     if free is None or not taken:
-        return Judged(line, OPEN, "a reading of free memory and the pools allocated since are needed")
+        return Judged(line, OPEN, "a reading of free memory, and every pool allocated since, are needed")
     most = free - Fraction(taken, GiB)
     words = f"the pools take {printed(taken)} of {number_text(free)} GiB and leave {two_decimals(most)} at most"
     if left > most + 2 * HALF_A_DIGIT:
         return Judged(line, OFF, f"{words}, {two_decimals(left - most)} too much is left")
-    return Judged(line, ADDS_UP, f"{words}; {two_decimals(most - left)} went to request tables and the allocator")
+    return Judged(line, OPEN, f"{words}; {two_decimals(most - left)} GiB more is gone{table_told(reader)}")
 
 
-def readings_of(lines: list[Line]) -> Readings:
+def table_told(reader: Reader) -> str:
+    """What the request table takes, which is allocated beside the first pools."""
+    sold, has_told = reader.log.sold, reader.has_told_table
+    if sold is None or has_told:
+        return ""
+    reader.has_told_table = True
+    sizes = PoolSizes(1, 1, 0, max_running_requests=int(sold.fields["requests"]), max_req_len=1)
+    scenario = replace(reader.scenario, context_len=int(sold.fields["context"]))
+    return f", of which the request table takes {printed(request_table_bytes(scenario, sizes))}"
+
+
+def readings_of(lines: list[Line]) -> dict[str, tuple[Fraction, Fraction]]:
     """The readings of every rank that has both."""
     before: dict[str, Fraction] = {}
     after: dict[str, Fraction] = {}
@@ -196,31 +85,35 @@ def readings_of(lines: list[Line]) -> Readings:
     return {rank: (before[rank], after[rank]) for rank in before if rank in after}
 
 
-def sold_for(reader: Reader, fraction: Fraction, off: Fraction) -> int:
+def sold_for(log: Log, scenario: Scenario, fraction: Fraction, off: Fraction) -> int:
     """Tokens of the least readings of all ranks, were memory `off` GiB more than printed. Raises the refusal."""
-    least_before, least_after = (min(readings) for readings in zip(*reader.readings.values(), strict=True))
+    least_before, least_after = (min(readings) for readings in zip(*log.readings.values(), strict=True))
     before, after = math.floor((least_before - off) * GiB), math.floor((least_after + off) * GiB)
-    stages = reader.scenario.deployment.pp_size
-    answer = size_pools(
-        replace(reader.scenario, budget=MemoryFigures(((before,),) * stages, ((after,),) * stages, fraction))
-    )
+    stages = scenario.deployment.pp_size
+    answer = size_pools(replace(scenario, budget=MemoryFigures(((before,),) * stages, ((after,),) * stages, fraction)))
     if not isinstance(answer, PoolSizes):
         raise Refused(answer)
     return answer.max_total_num_tokens
 
 
-def tokens_told(reader: Reader, tokens: int) -> tuple[str, str]:
+def ranks_of(scenario: Scenario) -> int:
+    """Ranks that read their memory."""
+    return scenario.deployment.tp_size * scenario.deployment.pp_size
+
+
+def tokens_told(log: Log, scenario: Scenario, tokens: int) -> tuple[str, str]:
     """The verdict on the tokens sold, and why. A rank that prints no readings may have less than all others."""
-    if not reader.readings or reader.fraction is None:
+    if tokens % scenario.page_size:
+        return OFF, f"tokens: {tokens:,} are no whole pages of {scenario.page_size:,}"
+    if not log.readings or log.fraction is None:
         return OPEN, "tokens: both readings of the weights and mem_fraction_static are needed"
-    deployment = reader.scenario.deployment
-    ranks, told = deployment.tp_size * deployment.pp_size, len(reader.readings)
+    ranks, told = ranks_of(scenario), len(log.readings)
     try:
-        most = sold_for(reader, reader.fraction, HALF_A_DIGIT)
+        most = sold_for(log, scenario, log.fraction, HALF_A_DIGIT)
     except Refused as refused:
         return OFF, f"tokens: this start would be refused, {refused}"
     try:
-        fewest = sold_for(reader, reader.fraction, -HALF_A_DIGIT)
+        fewest = sold_for(log, scenario, log.fraction, -HALF_A_DIGIT)
     except Refused:
         fewest = 0
     words = (
@@ -235,24 +128,39 @@ def tokens_told(reader: Reader, tokens: int) -> tuple[str, str]:
 
 
 def judge_sold(reader: Reader, line: Line) -> Judged:
-    """Tokens sold, and the running requests that follow from them."""
-    tokens, requests = int(line.fields["tokens"]), int(line.fields["requests"])
-    scenario = replace(reader.scenario, context_len=int(line.fields["context"]))
-    verdict, words = tokens_told(replace(reader, scenario=scenario), tokens)
+    """Tokens sold, alike on all ranks, and the running requests that follow from them."""
+    tokens, requests, context = (int(line.fields[name]) for name in ("tokens", "requests", "context"))
+    if not tokens or not context:
+        return Judged(line, OFF, "no token is sold" if not tokens else "a context of 0 tokens holds no request")
+    if wrong := wrong_sale(reader, tokens):
+        return Judged(line, OFF, f"every rank sells the same{wrong}")
+    scenario = replace(reader.scenario, context_len=context)
+    verdict, words = tokens_told(reader.log, scenario, tokens)
     derived = running_requests(scenario, tokens)
     if derived != requests:
         return Judged(line, OFF, f"{words}; running requests should be {derived:,}")
-    return Judged(line, verdict, f"{words}; running requests {derived:,}")
+    return Judged(line, verdict, f"{words}; running requests {derived:,}{unseen(reader, tokens)}")
+
+
+def unseen(reader: Reader, tokens: int) -> str:
+    """The pools of this rank that no line spoke of, where one spoke of some."""
+    if reader.stage is None or not reader.met:
+        return ""
+    left = [name for name in pool_buffers(reader.scenario, reader.stage, tokens, tokens) if name not in reader.met]
+    return f"; no line speaks of the {', the '.join(left)}" if left else ""
 
 
 JUDGES = {
     "before": judge_before,
     "after": judge_after,
+    "all window": judge_all_window,
     "window": judge_window,
     "pool": judge_pool,
     "window pools": judge_window_pools,
     "end": judge_end,
     "sold": judge_sold,
+    "bound": judge_bound,
+    "other": judge_other,
 }
 """Kind of a line -> who judges it."""
 
@@ -268,17 +176,27 @@ def stage_of(line: Line, stages: int) -> int | None:
     return int(found[1])
 
 
+def log_of(lines: list[Line], scenario: Scenario, fraction: Fraction | None) -> Log:
+    """What the lines say together. Refuses more ranks than the set-up has."""
+    readings = readings_of(lines)
+    if len(readings) > ranks_of(scenario):
+        ranks = ", ".join(rank or "one without a name" for rank in readings)
+        raise refuse("invalid_input", "tp * pp", ranks_of(scenario), f"the log has {len(readings)} ranks: {ranks}")
+    sold = next((line for line in lines if line.kind == "sold"), None)
+    swa_rows = next((int(line.fields["swa"]) for line in lines if line.kind in ("window", "all window")), None)
+    return Log(scenario, fraction, readings, sold, swa_rows)
+
+
 def judged(lines: list[Line], scenario: Scenario, fraction: Fraction | None) -> tuple[Judged, ...]:
-    """Every line, each rank by itself but for the readings that all go by. Refuses a log without such lines."""
+    """Every line, each rank by itself but for what all go by. Refuses a log without such lines."""
     check_scenario(scenario)
     if not lines:
         raise refuse("invalid_input", "log", None, "no line of it speaks of memory as SGLang does")
     readers: dict[str, Reader] = {}
-    found, readings = [], readings_of(lines)
+    found, log = [], log_of(lines, scenario, fraction)
     for line in lines:
         if line.rank not in readers:
-            stage = stage_of(line, scenario.deployment.pp_size)
-            readers[line.rank] = Reader(scenario, fraction, stage, readings)
+            readers[line.rank] = Reader(log, stage_of(line, scenario.deployment.pp_size))
         found.append(JUDGES[line.kind](readers[line.rank], line))
     return tuple(found)
 
@@ -289,9 +207,12 @@ def told_lines(found: tuple[Judged, ...]) -> Iterator[str]:
         rank = f" {one.line.rank}" if one.line.rank else ""
         yield f"line {one.line.number}{rank}: {one.line.text}"
         yield f"    {one.verdict}: {one.told}"
-    counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in (ADDS_UP, OFF, READ, OPEN)}
+    counts = Counter(one.verdict for one in found)
     yield ""
-    yield ", ".join(f"{count} {verdict.lower()}" for verdict, count in counts.items())
+    yield (
+        f"{counts[ADDS_UP]} add up, {counts[OFF]} {'does' if counts[OFF] == 1 else 'do'} not, {counts[READ]} read, "
+        f"{counts[OPEN]} not derived"
+    )
     first = next((one for one in found if one.verdict == OFF), None)
     if first is not None:
         yield f"the first that does not add up is line {first.line.number}"

@@ -10,6 +10,7 @@ from spec.model import ALGORITHMS
 PATTERNS = (
     ("before", r"Load weight begin\. avail mem=(?P<free>\d+\.\d+) GB"),
     ("after", r"Load weight end\..* avail mem=(?P<free>\d+\.\d+) GB(?:, mem usage=(?P<usage>\d+\.\d+) GB)?"),
+    ("all window", r"Use sliding window memory pool \(all SWA\)\. swa_layer_tokens=(?P<swa>\d+)"),
     ("window", r"Use sliding window memory pool\. full_layer_tokens=(?P<full>\d+), swa_layer_tokens=(?P<swa>\d+)"),
     (
         "pool",
@@ -20,10 +21,14 @@ PATTERNS = (
     ("end", r"Memory pool end\. avail mem=(?P<free>\d+\.\d+) GB"),
     (
         "sold",
-        r"max_total_num_tokens=(?P<tokens>\d+), .*max_running_requests=(?P<requests>\d+), context_len=(?P<context>\d+)",
+        r"max_total_num_tokens=(?P<tokens>\d{1,18}), .*max_running_requests=(?P<requests>\d{1,18}), "
+        r"context_len=(?P<context>\d{1,18})\b",
     ),
+    ("bound", r"(?:KV Cache|SWAKVPool) VA upper bound.*"),
+    ("other", r"(?i:kv cache|kvpool|kv sizing|memory pool).*"),
 )
-"""Kind of a line -> what it looks like. GB are GiB. Upstream: `memory_pool.py: _finalize_allocation_log`,
+"""Kind of a line -> what it looks like, the first that fits; `other` speaks of pools in words not known here. GB are
+GiB. Upstream: `memory_pool.py: _finalize_allocation_log`,
 `swa_memory_pool.py`, `model_runner.py: load_model`, `pool_configurator.py`, `managers/scheduler.py`."""
 
 RANK = re.compile(r"^\[[^]]*?((?: (?:DP|PP|TP|EP|ATTN_\w+)\d+)+)\]")
@@ -92,7 +97,7 @@ CHOICES = {
     "speculative_algorithm": ALGORITHMS,
 }
 """Fields with a list of values; any other value is left to the reader."""
-SPELLINGS = {"bfloat16": "bf16", "EAGLE3": "EAGLE"}
+SPELLINGS = {"bfloat16": "bf16", "EAGLE3": "EAGLE", "NEXTN": "EAGLE"}
 
 
 def option(name: str) -> str:
@@ -103,7 +108,7 @@ def option(name: str) -> str:
 def options_of(fields: dict[str, str]) -> list[str]:
     """The deployment a log names, as options of `explain`."""
     found = [word for size in SIZES if size in fields for word in (option(size), fields[size])]
-    if fields.get("enable_dp_attention") == "True":
+    if fields.get("enable_dp_attention") == "True" and "dp_size" in fields:
         found += ["--dp", fields["dp_size"]]
     for name in PLAIN_OPTIONS:
         if name in fields:
@@ -114,6 +119,12 @@ def options_of(fields: dict[str, str]) -> list[str]:
         if value in known:
             found += [option(name), value]
     return found
+
+
+def ignored(fields: dict[str, str]) -> list[str]:
+    """`attention_backend='wave'` of each field whose value is none of its list, which is left to the reader."""
+    values = {name: fields[name] for name in CHOICES if name in fields}
+    return [f"{name}={value!r}" for name, value in values.items() if SPELLINGS.get(value, value) not in CHOICES[name]]
 
 
 def models_of(fields: dict[str, str]) -> list[str]:

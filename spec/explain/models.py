@@ -54,7 +54,10 @@ class DraftSwitches:
 
 def is_path(name: str) -> bool:
     """Whether a name means a file or a checkpoint's folder; no name of the catalog ends in .json."""
-    return name.endswith(".json") or Path(name).exists()
+    try:
+        return name.endswith(".json") or Path(name).exists()
+    except OSError:
+        return False
 
 
 def read_config(name: str) -> Config:
@@ -62,15 +65,23 @@ def read_config(name: str) -> Config:
     path = Path(name) / "config.json" if Path(name).is_dir() else Path(name)
     try:
         return as_config(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise refuse("invalid_input", "config", str(path), f"it cannot be read as JSON: {error}") from error
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`Did you mean A, B?`, the names most like this one, case and organization aside."""
+    """`did you mean A, B`, the names most like this one, case and organization aside."""
     by_lower = {entry.lower(): entry for entry in known}
     found = get_close_matches(name.lower().split("/")[-1], by_lower, n=3, cutoff=1 / 2)
-    return f"did you mean {', '.join(by_lower[lower] for lower in found)}?" if found else "no name is near it"
+    return f"did you mean {', '.join(by_lower[lower] for lower in found)}" if found else "no name is near it"
+
+
+def listed(name: str, known: Iterable[str]) -> str:
+    """The name as the catalog has it: the last part of a hub's or a folder's, where only one entry ends so; else as it
+    is."""
+    last = name.rstrip("/").split("/")[-1]
+    found = [entry for entry in known if entry.split("/")[-1] == last]
+    return found[0] if name not in known and len(found) == 1 else name
 
 
 def find_target(name: str) -> NamedTarget:
@@ -80,8 +91,9 @@ def find_target(name: str) -> NamedTarget:
         return NamedTarget(name, shape_from_config(config), runs_with_window_pools(config), config)
     known = [entry.name for entry in catalog.targets()]
     lacking = [entry.name for entry in catalog.unpriced()]
+    name = listed(name, [*known, *lacking])
     if name not in known and name not in lacking:
-        raise refuse("invalid_input", "TARGET", name, f"{nearest(name, known)} Or give the path of a config.json")
+        raise refuse("invalid_input", "TARGET", name, f"{nearest(name, known)}. Or give the path of a config.json")
     entry = catalog.target(name)
     return NamedTarget(name, entry.shape, entry.window_pools)
 
@@ -130,6 +142,7 @@ def catalog_draft(name: str, target: str) -> NamedDraft:
     }
     small = {entry.name: NamedDraft(entry.name, Draft(entry.shape), STANDALONE) for entry in catalog.targets()}
     known = small | drafts
+    name = listed(name, list(known))
     if name in known:
         return known[name]
     if name in [entry.name for entry in catalog.unpriced_drafts()]:

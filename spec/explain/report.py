@@ -67,7 +67,8 @@ def title(setup: Setup) -> str:
         "pp": deployment.pp_size,
     }
     spread = " ".join(f"{name} {count}" for name, count in ranks.items() if count > 1 or name == "tp")
-    return f"{served}{algorithm}, {pool_kind(scenario)} pools, {spread}, page {scenario.page_size}"
+    sizes = f"page {scenario.page_size}, context {scenario.context_len:,}"
+    return f"{served}{algorithm}, {pool_kind(scenario)} pools, {spread}, {sizes}"
 
 
 def equation_lines(explanation: Explanation) -> Iterator[str]:

@@ -55,17 +55,19 @@ def parser(program: str) -> argparse.ArgumentParser:
     memory.add_argument("--draft-weights-bytes", type=byte_count, help="the draft's weights on one rank")
     memory.add_argument("--mem-fraction-static", type=decimal)
     ranks = options.add_argument_group("ranks")
-    ranks.add_argument("--tp", "--tp-size", type=positive_count, default=1)
+    ranks.add_argument("--tp", "--tp-size", type=positive_count, default=1, help="this and the next three: default 1")
     ranks.add_argument("--dp", "--dp-size", type=positive_count, default=1, help="replicas under DP attention")
     ranks.add_argument(
         "--dcp", "--dcp-size", type=positive_count, default=1, help="ranks that split a sequence's tokens"
     )
     ranks.add_argument("--pp", "--pp-size", type=positive_count, default=1)
     rows = options.add_argument_group("rows")
-    rows.add_argument("--kv-cache-dtype", choices=KV_CACHE_DTYPES, default="auto")
-    rows.add_argument("--page-size", type=positive_count, default=1)
-    rows.add_argument("--attention-backend", choices=ATTENTION_BACKENDS, default="flashinfer")
-    rows.add_argument("--swa-full-tokens-ratio", type=decimal, default=Fraction(4, 5))
+    rows.add_argument("--kv-cache-dtype", choices=KV_CACHE_DTYPES, default="auto", help="default auto")
+    rows.add_argument("--page-size", type=positive_count, default=1, help="default 1")
+    rows.add_argument(
+        "--attention-backend", choices=ATTENTION_BACKENDS, default="flashinfer", help="default flashinfer"
+    )
+    rows.add_argument("--swa-full-tokens-ratio", type=decimal, default=Fraction(4, 5), help="default 0.8")
     rows.add_argument("--disable-hybrid-swa-memory", action="store_true", help="store SWA layers at full length")
     draft = options.add_argument_group("draft")
     draft.add_argument("--speculative-algorithm", choices=ALGORITHMS)
@@ -75,11 +77,16 @@ def parser(program: str) -> argparse.ArgumentParser:
     draft.add_argument("--speculative-draft-kv-cache-dtype", choices=KV_CACHE_DTYPES)
     draft.add_argument("--speculative-draft-attention-backend", choices=ATTENTION_BACKENDS)
     limits = options.add_argument_group("limits")
-    limits.add_argument("--context-length", type=positive_count, default=DEFAULT_CONTEXT)
+    limits.add_argument(
+        "--context-length",
+        type=positive_count,
+        default=DEFAULT_CONTEXT,
+        help=f"tokens of a request (default {DEFAULT_CONTEXT}, whatever the model's)",
+    )
     limits.add_argument("--batch", type=positive_count, default=1, help="requests of that context at once")
     limits.add_argument("--max-total-tokens", type=positive_count)
     limits.add_argument("--max-running-requests", type=positive_count)
-    limits.add_argument("--chunked-prefill-size", type=int, default=8192)
+    limits.add_argument("--chunked-prefill-size", type=int, default=8192, help="default 8192")
     limits.add_argument("--disable-radix-cache", action="store_true")
     limits.add_argument("--disable-overlap-schedule", action="store_true")
     return options

@@ -46,7 +46,7 @@ def size_text(count: int) -> str:
 
 def byte_count(text: str) -> int:
     """`80GiB`, `15.3 GiB` or a plain number of bytes -> bytes, rounded down. Refuses other units."""
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)", text.replace("_", ""))
+    found = re.fullmatch(r"([0-9]{1,18}(?:\.[0-9]{1,18})?) ?([A-Za-z]*)", text.replace("_", ""))
     unit = BYTE_UNITS.get(found[2]) if found else None
     if found is None or unit is None or (unit == 1 and "." in found[1]):
         raise argparse.ArgumentTypeError(f"{text!r}: give bytes, or a number of KiB, MiB or GiB (GB is ambiguous)")
@@ -61,7 +61,7 @@ def decimal(text: str) -> Fraction:
 
 
 def positive_count(text: str) -> int:
-    """A count of at least one."""
-    if not re.fullmatch(r"[0-9]+", text) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: give an integer of at least 1")
+    """A count of at least one; no machine has 10**18 of anything."""
+    if not re.fullmatch(r"[0-9]{1,18}", text) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: give an integer of at least 1, of 18 digits at most")
     return int(text)
