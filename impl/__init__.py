@@ -6,7 +6,8 @@ four methods are optional: the laws that need them say n/a of an implementation 
 also have `path`, where it was imported from, `exemptions()`, the verdicts nobody can ask of it, `known_failures()`, the
 `Path` of the file of failures that are expected of it (it need not be there yet), or None, `where(scenario)`, file,
 line and name of the code that sizes a scenario, and `coverage()`, how much of the engine is judged in a line, and what
-of it is new or listed in vain: each of these fails a run.
+of it is new or listed in vain: each of these fails a run. With `any_number = False` it is asked about numbers that
+people use alone, not about any (`properties/any_number.py`).
 """
 
 import importlib

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -231,6 +232,16 @@ class Process:
         return reply
 
 
+def prices_in(row: dict[str, Any]) -> Prices:
+    """The prices of a saved answer: for each stage, of each pool a fraction or nothing. Raises ValueError."""
+    prices: Prices = row["prices"]
+    for stage in prices:
+        for price in stage.values():
+            if price is not None:
+                Fraction(price)
+    return prices
+
+
 class Saved:
     """Answers that were saved: the file's first line says whose, each further one is a scenario and what was said."""
 
@@ -242,7 +253,7 @@ class Saved:
                 raise WrongCase(f"schema: {head.get('schema')!r} given, {SCHEMA} expected")
             self.identity = Identity(head["name"], head["version"])
             self.rows = {
-                Question(row["name"], from_json(Scenario, row["scenario"])): (said_of(row["said"]), row["prices"])
+                Question(row["name"], from_json(Scenario, row["scenario"])): (said_of(row["said"]), prices_in(row))
                 for row in lines
             }
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from properties.shape_strategies import BOOLEANS, RARELY
+from properties.shape_strategies import BOOLEANS, RARELY, AnyNumber
 from spec.capped import capped_swa_rows
 from spec.layers import (
     ALL_WINDOW_POOL,
@@ -114,10 +114,15 @@ def draw_memory_figures(draw: DrawFn, scenario: Scenario, stage_bytes: tuple[int
     free_after = max(stage_bytes) + math.ceil(free_before * (1 - fraction))
     uneven = draw(UNEVEN_READINGS)
     ranks, stages = scenario.deployment.tp_size, scenario.deployment.pp_size
-    steps = [[uneven * (stage * ranks + rank) for rank in range(ranks)] for stage in range(stages)]
-    before = tuple(tuple(free_before + step for step in stage) for stage in steps)
-    after = tuple(tuple(free_after + step for step in reversed(stage)) for stage in reversed(steps))
-    return MemoryFigures(before, after, fraction)
+    poorest = place(draw, 0, ranks * stages - 1) if isinstance(draw, AnyNumber) else 0
+
+    def readings(least: int, at: int) -> tuple[tuple[int, ...], ...]:
+        return tuple(
+            tuple(least + uneven * abs(stage * ranks + rank - at) for rank in range(ranks)) for stage in range(stages)
+        )
+
+    last = ranks * stages - 1
+    return MemoryFigures(readings(free_before, poorest), readings(free_after, last - poorest), fraction)
 
 
 def draw_cap(draw: DrawFn, scenario: Scenario, pool: str, pages: int) -> int | None:

@@ -7,6 +7,7 @@ and the value.
 """
 
 import json
+import re
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -25,6 +26,10 @@ SCHEMA = 1
 READ_KEYS = ("schema", "law", "answer", "scenario")
 SAID_KEYS = ("cell", "term", "expected", "got", "where", "implementation", "spec_answer", "replay")
 """What a case file holds: what is read again, of which `schema` and `scenario` must be there, and what a run said."""
+
+
+FRACTION = re.compile(r"-?\d{1,100}([/.]\d{1,100})?")
+"""`4/5` or `0.8`."""
 
 
 class WrongCase(ValueError):
@@ -114,9 +119,9 @@ def record_from_json(record: Any, data: Any, field: str) -> Any:
 def fraction_from_json(data: Any, field: str) -> Fraction:
     """A Fraction from "4/5" or "0.8"."""
     try:
-        if isinstance(data, str):
+        if isinstance(data, str) and FRACTION.fullmatch(data):
             return Fraction(data)
-    except (ValueError, ZeroDivisionError):
+    except ZeroDivisionError:
         pass
     raise wrong(field, data, "a fraction such as '4/5' or '0.8'")
 
@@ -132,7 +137,9 @@ def parsed(text: str) -> Any:
 
     try:
         return json.loads(text, object_pairs_hook=once)
-    except json.JSONDecodeError as error:
+    except WrongCase:
+        raise
+    except (ValueError, RecursionError) as error:
         raise WrongCase(f"no JSON: {error}") from error
 
 
@@ -149,11 +156,14 @@ def scenario_from_text(text: str) -> Scenario:
 
 @dataclass(frozen=True)
 class RecordedCase:
-    """What is read of a case file. `law` and `answer` None where the file does not say."""
+    """What is read of a case file. `law` and `answer` None where the file does not say; `found_in` is the name of the
+    implementation it was found in and `command` what judges that again, "" where the file does not say."""
 
     scenario: Scenario
     law: str | None
     answer: Answer | None
+    found_in: str = ""
+    command: str = ""
 
 
 def read_case(path: Path) -> RecordedCase:
@@ -169,12 +179,16 @@ def read_case(path: Path) -> RecordedCase:
     if "scenario" not in data:
         raise WrongCase("scenario is missing")
     law, answer = data.get("law"), data.get("answer")
-    if law is not None and law not in BY_ID:
+    if law is not None and (not isinstance(law, str) or law not in BY_ID):
         raise wrong("law", law, f"one of {', '.join(BY_ID)}")
+    implementation = data.get("implementation")
+    found_in = implementation.get("name", "") if isinstance(implementation, dict) else ""
     return RecordedCase(
         from_json(Scenario, data["scenario"], "scenario"),
         law,
         from_json(Answer, answer, "answer") if isinstance(answer, dict) else None,
+        str(found_in),
+        str(data.get("replay", "")),
     )
 
 

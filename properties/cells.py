@@ -12,7 +12,7 @@ from spec.cell import pool_geometry
 from spec.dtypes import draft_kv_dtype, target_kv_dtype
 from spec.laws.base import is_valid
 from spec.layers import ALL_WINDOW_POOL, POOL_KINDS, WINDOW_POOLS, pool_kind
-from spec.model import DFLASH, DSPARK, EAGLE, MTP, STANDALONE, Deployment, Draft, Scenario, active_draft
+from spec.model import DFLASH, DSPARK, EAGLE, FROZEN_KV_MTP, MTP, STANDALONE, Deployment, Draft, Scenario, active_draft
 
 DRAFTS = {"eagle": EAGLE, "mtp": MTP, "standalone": STANDALONE, "dflash": DFLASH, "dspark": DSPARK}
 """Draft categories and the algorithm each is."""
@@ -66,16 +66,15 @@ def geometry_category(scenario: Scenario, draft: Draft) -> str:
 
 
 def cell_if_any(scenario: Scenario) -> Cell | None:
-    """The cell of a scenario, None where it has none: not valid, or its draft of no category (frozen-KV MTP)."""
-    known = active_draft(scenario) is None or scenario.speculative_algorithm in DRAFTS.values()
-    return cell_of(scenario) if known and is_valid(scenario) else None
+    """The cell of a scenario, None where it is not valid."""
+    return cell_of(scenario) if is_valid(scenario) else None
 
 
 def cell_of(scenario: Scenario) -> Cell:
-    """The cell a valid scenario belongs to."""
+    """The cell a valid scenario belongs to. A frozen-KV MTP draft has no row: it is none."""
     pool, deployment = pool_kind(scenario), deployment_category(scenario.deployment)
     draft = active_draft(scenario)
-    if draft is None:
+    if draft is None or scenario.speculative_algorithm == FROZEN_KV_MTP:
         return Cell(pool, "none", "", deployment, "same")
     name = next(name for name, algorithm in DRAFTS.items() if algorithm == scenario.speculative_algorithm)
     dtype = "same" if draft_kv_dtype(scenario, draft) == target_kv_dtype(scenario) else "other"

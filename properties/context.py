@@ -8,9 +8,17 @@ from functools import cached_property
 from pathlib import Path
 
 from impl import Exemption, Implementation
+from properties.any_number import ANY_SCENARIOS, ASKED_LAWS, SHARE
 from properties.case_files import scenario_text
 from properties.cells import CELLS, Cell
-from properties.corpus import LAST_ROUND, MORE_ROUNDS, PROFILES, supported_corpus, supported_round
+from properties.corpus import (
+    LAST_ROUND,
+    MORE_ROUNDS,
+    PROFILES,
+    drawn_scenarios,
+    supported_corpus,
+    supported_round,
+)
 from properties.judge import Finding, Tally, Unsupported, judge_cell, verdict
 from properties.known import KnownFailures
 from properties.summary import Fixed, Found, Result, Summary
@@ -85,6 +93,14 @@ class Context:
             self._corpus = (cell, corpus)
         return self._corpus[1]
 
+    def asked_of(self, law: Law, cell: Cell) -> tuple[Scenario, ...]:
+        """What a law is asked in a cell: the corpus, and for laws that hold an answer against the spec's some scenarios
+        of any numbers, unless the implementation leaves them out."""
+        if law.id not in ASKED_LAWS or not getattr(self.implementation, "any_number", True):
+            return self.corpus(cell)
+        draws = -(-self.draws_per_cell // SHARE)
+        return tuple(dict.fromkeys((*self.corpus(cell), *drawn_scenarios(cell, draws, self.seed, ANY_SCENARIOS))))
+
     def round(self, cell: Cell, again: int) -> list[Scenario]:
         """What is drawn beyond the cell's corpus, kept for the next law."""
         if self._rounds[0] != cell:
@@ -141,7 +157,7 @@ class Context:
     def judge(self, law: Law, cell: Cell) -> Result:
         """The law's result in one cell: its pinned cases first, then the corpus."""
         pinned, fixed = self.judge_pinned(law, cell)
-        tally, drawn = judge_cell(law, cell, self.implementation, self.corpus(cell))
+        tally, drawn = judge_cell(law, cell, self.implementation, self.asked_of(law, cell))
         if not (tally.judged or drawn) and 0 < tally.unsupported.total() < tally.scenarios:
             tally, drawn = self.judge_more(law, cell, tally)
         findings: dict[str, Finding] = {}

@@ -6,7 +6,7 @@ failure only (`properties/judge.py`).
 """
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
+from hypothesis.strategies import SearchStrategy
 
 from properties.cells import CELLS, Cell, cell_of
 from properties.strategies import SCENARIOS
@@ -126,8 +127,11 @@ def no_constants_of_ours() -> Iterator[None]:
         providers.CONSTANTS_CACHE.cache.clear()
 
 
-def drawn_scenarios(cell: Cell, draws: int, run_seed: int) -> list[Scenario]:
-    """What Hypothesis generates for a cell, without shrinking, a database or a deadline."""
+def drawn_scenarios(
+    cell: Cell, draws: int, run_seed: int, strategies: Mapping[Cell, SearchStrategy[Scenario]] = SCENARIOS
+) -> list[Scenario]:
+    """What Hypothesis generates for a cell, without shrinking, database or deadline. `strategies`: of usual numbers,
+    or of any (`any_number.py`)."""
     drawn: list[Scenario] = []
 
     @seed(cell_seed(cell, run_seed))
@@ -138,7 +142,7 @@ def drawn_scenarios(cell: Cell, draws: int, run_seed: int) -> list[Scenario]:
         deadline=None,
         suppress_health_check=tuple(HealthCheck),
     )
-    @given(SCENARIOS[cell])
+    @given(strategies[cell])
     def collect(scenario: Scenario) -> None:
         drawn.append(scenario)
 

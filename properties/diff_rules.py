@@ -7,8 +7,8 @@
     link = "https://..."                # optional
     date = 2026-11-30
 
-A fix often sells fewer tokens: a loss is acknowledged, and still printed. What is newly over budget, or newly raises
-what is no refusal, cannot be.
+A fix often sells fewer tokens: a loss is acknowledged, and still printed. What is newly or further over budget, or
+newly raises what is no refusal, cannot be.
 """
 
 import re
@@ -29,9 +29,10 @@ FAILS = {
     ANY: "anything moves beyond the tolerance",
     NEVER: "nothing: the diff is for reading",
 }
-"""What each `--fail` makes red; loss and any also what is newly over budget or newly raises."""
+"""What each `--fail` makes red; loss and any also what is newly or further over budget, or newly raises."""
 
-OVER, RAISED, REFUSED, LOST, MOVED = "newly over budget", "newly raised", "newly refused", "loss", "moved"
+OVER, FURTHER, RAISED = "newly over budget", "further over budget", "newly raised"
+REFUSED, LOST, MOVED = "newly refused", "loss", "moved"
 """Why a move fails, the worst first."""
 PERCENT = re.compile(r"\d+(\.\d+)?%")
 
@@ -83,6 +84,8 @@ def why_it_fails(move: Move, fail: str, tolerance: Fraction) -> str | None:
         return None
     if move.newly_over:
         return OVER
+    if move.further_over:
+        return FURTHER
     if move.newly_raised:
         return RAISED
     if move.newly_refused:
@@ -104,7 +107,7 @@ class Ruling:
     def counts(self) -> dict[str, int]:
         """How many moves fail for each reason, the worst reason first."""
         found = Counter(why for why, _ in self.failures)
-        return {why: found[why] for why in (OVER, RAISED, REFUSED, LOST, MOVED) if found[why]}
+        return {why: found[why] for why in (OVER, FURTHER, RAISED, REFUSED, LOST, MOVED) if found[why]}
 
 
 def ruling(moves: Iterable[Move], fail: str, tolerance: Fraction, acknowledged: Sequence[Acknowledged] = ()) -> Ruling:
@@ -116,7 +119,7 @@ def ruling(moves: Iterable[Move], fail: str, tolerance: Fraction, acknowledged: 
         if why is None:
             continue
         covering = None
-        if why not in (OVER, RAISED):
+        if why not in (OVER, FURTHER, RAISED):
             covering = next((number for number, entry in enumerate(acknowledged) if entry.covers(move)), None)
         if covering is None:
             failures.append((why, move))

@@ -158,24 +158,29 @@ def toml(path: Path) -> dict[str, Any]:
     """What a file holds."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise WrongKnownFile(f"{path} cannot be read: {error}") from error
 
 
 def shared_faults(path: Path) -> dict[str, Fault]:
     """The faults of a file that several files of known failures name; what else it says of a fault is its own."""
-    tables = toml(path).get("fault", {})
+    tables = fault_tables(toml(path).get("fault", {}), path)
     return {
         name: fault_of({key: table[key] for key in FAULT_KEYS if key in table}, f"{path}: fault.{name}")
         for name, table in tables.items()
     }
 
 
-def own_faults(tables: Any, path: Path) -> dict[str, Fault]:
-    """The `[fault.ID]` tables of a file."""
+def fault_tables(tables: Any, path: Path) -> dict[str, dict[str, Any]]:
+    """What a file has under `fault`, tables all of it."""
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise WrongKnownFile(f"{path}: fault = {tables!r}, tables [fault.ID] expected")
-    for name in tables:
+    return tables
+
+
+def own_faults(tables: Any, path: Path) -> dict[str, Fault]:
+    """The `[fault.ID]` tables of a file."""
+    for name in fault_tables(tables, path):
         if not FAULT_ID.fullmatch(name):
             raise WrongKnownFile(f"{path}: fault.{name!r}: letters, digits, - and _ expected")
     return {name: fault_of(table, f"{path}: fault.{name}") for name, table in tables.items()}

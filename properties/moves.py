@@ -50,6 +50,11 @@ class Move:
         return self.head_over is not None and self.head_over > 0 and not (self.base_over or 0) > 0
 
     @property
+    def further_over(self) -> bool:
+        """Both take more bytes than there are, and the head more of them."""
+        return (self.base_over or 0) > 0 and (self.head_over or 0) > (self.base_over or 0)
+
+    @property
     def mended(self) -> bool:
         """The base took more bytes than there are, and the head does not."""
         return self.base_over is not None and self.base_over > 0 and not (self.head_over or 0) > 0

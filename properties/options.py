@@ -216,9 +216,15 @@ def report_folder(config: pytest.Config) -> Path | None:
 
 
 def replayed_case(config: pytest.Config) -> RecordedCase:
-    """The case of `--kv-replay`."""
+    """The case of `--kv-replay`. One of another implementation than the default is judged by whom `--kv-impl` names."""
     given = config.getoption("--kv-replay")
     try:
-        return read_case(Path(given))
+        case = read_case(Path(given))
     except (OSError, UnicodeDecodeError, WrongCase) as error:
         raise pytest.UsageError(f"--kv-replay: {given} cannot be read: {error}") from error
+    words = [str(word) for word in config.invocation_params.args]
+    is_named = any(word == "--kv-impl" or word.startswith("--kv-impl=") for word in words)
+    if case.found_in not in ("", config.getoption("--kv-impl")) and not is_named:
+        again = f": {case.command}" if case.command else ""
+        raise pytest.UsageError(f"--kv-replay: {given} is a case of {case.found_in}; name who is judged{again}")
+    return case

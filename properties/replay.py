@@ -143,16 +143,21 @@ def sections(case: RecordedCase, context: Context) -> Iterator[tuple[str, str]]:
         yield from allocated_sections(scenario, answer, context, terms)
 
 
+def claims(law: Law, cell: str) -> bool:
+    """Whether a law is asked of a case in a cell, "" for none."""
+    return law.claims(cell) if cell else law.id == "E1"
+
+
 def replay(case: RecordedCase, context: Context, *, laws_are_given: bool) -> int:
     """Print the case and judge it: by `--kv-law` where it is given, else by the law in the file, else by all; by those
-    of them that claim its cell (every cell, where it has none). Exit code 1 where a law is broken, 0 where one holds,
-    5 where none judges it."""
+    of them that claim its cell. What is not valid has no cell: E1 asks that it is refused. Exit code 1 where a law is
+    broken, 0 where one holds, 5 where none judges it."""
     print("\n".join(context.header()[:1]))
     for title, text in sections(case, context):
         print(f"\n{title}\n{text}")
     laws = context.laws if laws_are_given or case.law is None else (BY_ID[case.law],)
     cell = str(cell_if_any(case.scenario) or "")
-    asked = [law for law in laws if can_be_asked(context.implementation, law) and law.claims(cell)]
+    asked = [law for law in laws if can_be_asked(context.implementation, law) and claims(law, cell)]
     verdicts = {law: judged(law, context, case.scenario) for law in asked}
     print("\nverdict")
     for law, (word, why) in verdicts.items():

@@ -1,8 +1,10 @@
 """Geometries and ranks: KV heads that split or replicate, dims in whole blocks of the formats at play, layers in every
 order, drafts of every kind."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
@@ -50,6 +52,18 @@ ON_EVERY_STAGE = st.sampled_from((False, False, True))
 SINGLE_OR_MIXED = st.sampled_from(((FULL, SWA), (SWA,)))
 
 
+class AnyNumber:
+    """Draws as Hypothesis does, but for some strategies others in their place (`any_number.py`); what only these
+    scenarios have is drawn where it meets one."""
+
+    def __init__(self, draw: DrawFn, in_place: Mapping[SearchStrategy[Any], SearchStrategy[Any]]) -> None:
+        self.draw, self.in_place = draw, in_place
+
+    def __call__(self, strategy: SearchStrategy[Any], label: object = None) -> Any:
+        """A value of the strategy, or of the one in its place."""
+        return self.draw(self.in_place.get(strategy, strategy))
+
+
 @cache
 def head_counts(*ranks: int) -> SearchStrategy[int]:
     """KV heads that split evenly over, or are replicated on, each of these numbers of ranks."""
@@ -72,7 +86,12 @@ def draw_deployment(draw: DrawFn, cell: Cell) -> Deployment:
         replicas = draw(SMALL_RANKS)
         tp_size = token_ranks * draw(SMALL_RANKS) * replicas
         return Deployment(tp_size=tp_size, attn_dp_size=replicas, attn_dcp_size=token_ranks)
-    return Deployment(tp_size=draw(SMALL_RANKS), pp_size=draw(STAGES), draft_on_every_stage=on_every_stage)
+    staged = Deployment(tp_size=draw(SMALL_RANKS), pp_size=draw(STAGES), draft_on_every_stage=on_every_stage)
+    if not isinstance(draw, AnyNumber):
+        return staged
+    replicas, token_ranks = draw(SMALL_RANKS), 1 if cell.pool in WINDOW_POOLS else draw(SMALL_RANKS)
+    tp_size = staged.tp_size * replicas * token_ranks
+    return replace(staged, tp_size=tp_size, attn_dp_size=replicas, attn_dcp_size=token_ranks)
 
 
 def draw_heads(draw: DrawFn, dtypes: tuple[str, ...], *ranks: int) -> Heads:
@@ -189,7 +208,7 @@ def own_shape(
         full_layers = draw(st.integers(0, depth))
         layers = arrange(draw(ARRANGEMENTS), full_layers, depth - full_layers, 0)
         return AttentionShape(layers, full, swa, sliding_window_size=draw(WINDOWS))
-    linear = draw(LINEAR_COUNTS) if cell.draft == "standalone" else 0
+    linear = draw(LINEAR_COUNTS) if cell.draft == "standalone" or isinstance(draw, AnyNumber) else 0
     return AttentionShape((FULL,) * depth + (LINEAR,) * linear, full)
 
 

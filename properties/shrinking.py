@@ -1,7 +1,7 @@
 """The smallest scenario that shows what a finding shows: the corpus is drawn again and shrunk by Hypothesis, and then
 the bytes are cut, which a draw of whole GiB cannot be."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -9,8 +9,10 @@ from math import ceil
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.errors import HypothesisException
+from hypothesis.strategies import SearchStrategy
 
 from impl import Implementation
+from properties.any_number import ANY_SCENARIOS, ASKED_LAWS
 from properties.cells import Cell, cell_of
 from properties.corpus import cell_seed, no_constants_of_ours
 from properties.judge import Finding, Unsupported, verdict
@@ -50,6 +52,7 @@ def smallest(finding: Finding, implementation: Implementation, draws: int, run_s
     shrunk = (
         shrunk_draw(finding.cell, breaks, draws, run_seed)
         or shrunk_draw(finding.cell, breaks, MORE_DRAWS, run_seed)
+        or (finding.law.id in ASKED_LAWS and shrunk_draw(finding.cell, breaks, draws, run_seed, ANY_SCENARIOS))
         or finding.scenario
     )
     scenario = reduced(shrunk, breaks)
@@ -57,7 +60,13 @@ def smallest(finding: Finding, implementation: Implementation, draws: int, run_s
     return finding if broken is None else replace(finding, scenario=scenario, broken=broken)
 
 
-def shrunk_draw(cell: Cell, breaks: Breaks, draws: int, run_seed: int) -> Scenario | None:
+def shrunk_draw(
+    cell: Cell,
+    breaks: Breaks,
+    draws: int,
+    run_seed: int,
+    strategies: Mapping[Cell, SearchStrategy[Scenario]] = SCENARIOS,
+) -> Scenario | None:
     """The smallest scenario of a cell that breaks, found among the very draws its corpus of this size consists of."""
     shown: list[Scenario] = []
 
@@ -70,7 +79,7 @@ def shrunk_draw(cell: Cell, breaks: Breaks, draws: int, run_seed: int) -> Scenar
         suppress_health_check=tuple(HealthCheck),
         print_blob=False,
     )
-    @given(SCENARIOS[cell])
+    @given(strategies[cell])
     def hunt(scenario: Scenario) -> None:
         if breaks(scenario) is not None:
             shown.append(scenario)

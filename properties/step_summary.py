@@ -29,8 +29,12 @@ PLACE = re.compile(r"(?P<file>.+?):(?P<line>\d+)( (?P<name>.+))?")
 
 
 def read(path: Path) -> Any:
-    """What a file of the report holds, None where it was not written."""
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    """What a file of the report holds, None where it was not written. Raises `pytest.UsageError` where it cannot be
+    read."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    except (OSError, ValueError, RecursionError) as error:
+        raise pytest.UsageError(f"{path} cannot be read: {error}") from error
 
 
 def broken_groups(report: dict[str, Any]) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
@@ -130,14 +134,24 @@ def main(arguments: Sequence[str]) -> int:
     options.add_argument("report", type=Path, metavar="DIR", help="what --kv-report was given")
     options.add_argument("--head", type=Path, metavar="FOLDER", required=True, help="the folder that was judged")
     given = options.parse_args(arguments)
-    report, diff = read(given.report / REPORT), read(given.report / "diff.json")
-    told = given.report / "diff.md"
+    if not given.report.is_dir():
+        options.error(f"{given.report} is no folder of reports")
+    try:
+        return summarized(given.report, given.head)
+    except (pytest.UsageError, OSError) as error:
+        options.error(str(error))
+
+
+def summarized(folder: Path, head: Path) -> int:
+    """Writes `summary.md` and the step summary, prints the annotations."""
+    report, diff = read(folder / REPORT), read(folder / "diff.json")
+    told = folder / "diff.md"
     text = page(report, told.read_text(encoding="utf-8") if told.exists() else None)
-    (given.report / "summary.md").write_text(text, encoding="utf-8")
+    (folder / "summary.md").write_text(text, encoding="utf-8")
     step_summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if step_summary:
         with open(step_summary, "a", encoding="utf-8") as file:
             file.write(text)
     if os.environ.get("GITHUB_ACTIONS") == "true":
-        print("\n".join(annotations(report, diff, given.head)))
+        print("\n".join(annotations(report, diff, head)))
     return int(pytest.ExitCode.OK)

@@ -9,13 +9,14 @@ from hypothesis.strategies import DrawFn
 
 from properties.budget_strategies import draw_budget, draw_cap
 from properties.cells import CELLS, DRAFTS, Cell
-from properties.dtype_choices import dtype_choices
+from properties.dtype_choices import DtypeChoice, dtype_choices
 from properties.shape_strategies import (
     BOOLEANS,
     DRAFT_DEPTHS,
     DRAFT_TOKENS,
     HEAD_DIMS,
     RARELY,
+    AnyNumber,
     draw_deployment,
     draw_draft,
     draw_target,
@@ -25,6 +26,7 @@ from spec.layers import (
     attn_tp_size,
 )
 from spec.model import (
+    FROZEN_KV_MTP,
     FULL,
     AttentionShape,
     Deployment,
@@ -42,13 +44,15 @@ CONTEXT_LENS = st.sampled_from((2, 7, 64, 4096, 40960, 131072))
 REQUESTS = st.integers(1, 40)
 CHUNKS = st.sampled_from((8, 1, 64, 8192))
 ALGORITHM_NAMES = st.sampled_from(tuple(DRAFTS.values()))
+NO_CHUNKS = st.sampled_from((None, -1, 0))
 IDLE_USES = st.sampled_from(("no draft", "no draft", "left over", "draft worker"))
 EXTRA_SLOTS = st.integers(0, 8)
 EVICTION_INTERVALS = st.integers(0, 4)
 
 
 def draw_idle_draft(draw: DrawFn, deployment: Deployment) -> dict[str, Any]:
-    """Draft fields that must not matter: left over on the plain path, or those of the draft worker itself."""
+    """Draft fields that cost no row: left over on the plain path, those of the draft worker itself, or of a draft that
+    reads the target's rows and writes none."""
     use = draw(IDLE_USES)
     if use == "no draft":
         return {}
@@ -56,6 +60,8 @@ def draw_idle_draft(draw: DrawFn, deployment: Deployment) -> dict[str, Any]:
     draft = Draft(AttentionShape((FULL,) * draw(DRAFT_DEPTHS), heads), num_draft_tokens=draw(DRAFT_TOKENS))
     if use == "left over":
         return {"draft": draft}
+    if use == "frozen KV":
+        return {"draft": replace(draft, kv_cache_dtype="bf16"), "speculative_algorithm": FROZEN_KV_MTP}
     return {"draft": draft, "speculative_algorithm": draw(ALGORITHM_NAMES), "is_draft_worker": True}
 
 
@@ -73,14 +79,38 @@ def draw_limits(draw: DrawFn, cell: Cell) -> dict[str, Any]:
         "chunked_prefill_size": draw(CHUNKS),
         "disable_radix_cache": capped,
     }
-    return limits
+    return limits | (draw_switches(draw, capped, decode) if isinstance(draw, AnyNumber) else {})
 
 
-@st.composite
-def scenarios_of(draw: DrawFn, cell: Cell) -> Scenario:
+def draw_switches(draw: DrawFn, capped: bool, decode: bool) -> dict[str, Any]:
+    """Chunked prefill off where the pool kind does not hang on it, and the radix cache off where another condition of
+    the capped pool is missing."""
+    switches: dict[str, Any] = {"chunked_prefill_size": draw(NO_CHUNKS)} if draw(BOOLEANS) else {}
+    if capped:
+        return switches if decode else {}
+    if draw(BOOLEANS):
+        return switches
+    if draw(BOOLEANS):
+        return switches | {"disable_radix_cache": True, "user_max_running_requests": None}
+    no_decode = {"is_decode_role": False, "decode_extra_slots": 0}
+    return {"disable_radix_cache": True, "chunked_prefill_size": draw(NO_CHUNKS), **no_decode}
+
+
+def like(choice: DtypeChoice, cell: Cell) -> DtypeChoice:
+    """The choice with a backend that is as plain, and, without a draft to compare with, a checkpoint in the other
+    FP8."""
+    backend = {"fa3": "triton"}.get(choice.backend, choice.backend)
+    if cell.draft == "none" and choice.checkpoint == choice.target_dtype == "fp8_e4m3":
+        return replace(choice, backend=backend, checkpoint="fp8_e5m2", target_dtype="fp8_e5m2")
+    return replace(choice, backend=backend)
+
+
+def draw_scenario(draw: DrawFn, cell: Cell) -> Scenario:
     """A valid scenario of `cell`. It may still be refused: too little memory is part of the space."""
     deployment = draw_deployment(draw, cell)
     choice = draw(draw(dtype_choices(cell)))
+    if isinstance(draw, AnyNumber):
+        choice = like(choice, cell)
     target, window_pools = draw_target(draw, cell, deployment, choice)
     scenario = Scenario(
         target=target,
@@ -100,6 +130,12 @@ def scenarios_of(draw: DrawFn, cell: Cell) -> Scenario:
         scenario = replace(scenario, draft=draft, speculative_algorithm=DRAFTS[cell.draft])
     budget, pages = draw_budget(draw, scenario, cell.pool)
     return replace(scenario, budget=budget, max_total_tokens=draw_cap(draw, scenario, cell.pool, pages))
+
+
+@st.composite
+def scenarios_of(draw: DrawFn, cell: Cell) -> Scenario:
+    """A valid scenario of `cell`."""
+    return draw_scenario(draw, cell)
 
 
 SCENARIOS = {cell: scenarios_of(cell) for cell in CELLS}

@@ -135,7 +135,7 @@ def written(tmp_path, document):
 def test_a_case_is_read_as_it_was_written(tmp_path) -> None:
     finding = Finding(BY_ID["B1"], CELLS[0], PLAIN, Broken("allocated bytes", Fraction(1, 3), 4, "stage 0"))
     document = case_document(finding, size_pools(PLAIN), {"name": "x", "version": "1", "path": None}, "pytest ...")
-    assert read_case(written(tmp_path, document)) == RecordedCase(PLAIN, "B1", size_pools(PLAIN))
+    assert read_case(written(tmp_path, document)) == RecordedCase(PLAIN, "B1", size_pools(PLAIN), "x", "pytest ...")
     assert (document["expected"], document["got"]) == ("1/3", 4)
     said = case_document(finding, "ZeroDivisionError", {}, "")
     assert read_case(written(tmp_path, said)) == RecordedCase(PLAIN, "B1", None)
@@ -149,6 +149,7 @@ def test_a_case_is_read_as_it_was_written(tmp_path) -> None:
         ({"schema": 2}, "schema: 2 given, 1 expected"),
         ({"schema": None}, "schema: None given, 1 expected"),
         ({"law": "Z9"}, "law: 'Z9' given, one of B1, B2"),
+        ({"law": []}, "law: [] given, one of B1, B2"),
         ({"laws": ["B1"]}, "nobody reads 'laws' = ['B1']"),
         ({"answer": {"Sizes": {}}}, "answer: {'Sizes': {}} given, an object with one of the keys PoolSizes, Refusal"),
         ({"scenario": {}}, "scenario: target is missing"),

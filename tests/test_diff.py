@@ -182,6 +182,7 @@ def moved(before: int | None, after: int | None, *, over: tuple[int, int] = (-1,
         (moved(None, 1000), {LOSS: None, ANY: "moved", NEVER: None}),
         (moved(1000, 1001, over=(-5, 3)), {LOSS: "newly over budget", ANY: "newly over budget", NEVER: None}),
         (moved(1000, 990, over=(7, 3)), {LOSS: "loss", ANY: "loss", NEVER: None}),
+        (moved(1000, 1001, over=(3, 4)), {LOSS: "further over budget", ANY: "further over budget", NEVER: None}),
     ],
 )
 def test_each_move_fails_for_its_worst_reason(move: Move, reasons: dict[str, str | None]) -> None:

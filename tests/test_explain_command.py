@@ -336,6 +336,7 @@ def test_names_and_files_of_any_length_are_refused(capsys, tmp_path):
         (tmp_path / f"{name}.json").write_text(content)
         assert "it cannot be read as JSON" in printed(f"{tmp_path}/{name}.json {AVAILABLE}", capsys, code=2).err
     assert "FOLDER='/proc/x'. nothing can be written" in printed("figures /proc/x", capsys, code=2).err
+    assert "FOLDER='--x'. give one folder" in printed("figures --x", capsys, code=2).err
 
 
 def test_without_a_word_the_command_says_how(capsys):

@@ -6,8 +6,10 @@ import re
 import pytest
 
 from spec.__main__ import main
+from spec.explain.log import judged
 from spec.explain.log_lines import lines_of, options_of, server_args
-from spec.explain.log_state import printed
+from spec.explain.log_state import ADDS_UP, OPEN, printed
+from spec.model import SWA, AttentionShape, Heads, Scenario
 from spec.units import GiB
 from tests.startup_logs import DATAPOINTS
 from tests.test_explain_command import printed as run
@@ -197,6 +199,7 @@ FEWER = "KV Cache is allocated. dtype: torch.bfloat16, #tokens: 400000, K size: 
 SAID = {
     "rows that are not those sold": (POOL, FEWER, "line 6 sells 444,372 tokens, for which it should have 444,372 rows"),
     "no whole pages": ("page_size=1,", "page_size=64,", "tokens: 444,372 are no whole pages of 64"),
+    "a pool of no whole pages": ("page_size=1,", "page_size=16,", "444,372 rows are no whole pages of 16"),
     "a rank sells something else": (
         "available_gpu_mem=8.42 GB",
         "available_gpu_mem=8.42 GB\n[2025 TP0] max_total_num_tokens=1, max_running_requests=1, context_len=1",
@@ -218,6 +221,12 @@ def test_lines_are_held_against_each_other(name, tmp_path, capsys):
 
 NOT_SAID = {
     "an address is no memory": (POOL, POOL.replace("is allocated", "VA upper bound"), "an upper bound of addresses"),
+    "nobody says what is sold": ("max_total_num_tokens=", "tokens=", "GiB more is gone"),
+    "the highest reading alone buys a token": (
+        "avail mem=63.70 GB, mem usage=15.11 GB",
+        "avail mem=9.46 GB, mem usage=69.35 GB",
+        "tokens: the readings buy 0 to ",
+    ),
     "words that are not known": (POOL, "Draft KV cache allocated: 3 GB", "in words that are not known here"),
     "a pool is not known": (POOL, "KV Cache moved", "a reading of free memory, and every pool allocated since"),
     "a draft without a line": (
@@ -261,6 +270,32 @@ def test_window_lines_are_held_against_what_is_sold(tmp_path, capsys):
     assert "for which it should have 5,120 rows" in read(tmp_path, shorter, words, capsys, code=1).out
     other = log.replace("full_layer_tokens=6400", "full_layer_tokens=6464")
     assert "line 4 sells 6,400 tokens" in read(tmp_path, other, words, capsys, code=1).out
+    pools_alone = log.split("\n", 1)[1]
+    assert "adds up: target SWA pool" in read(tmp_path, pools_alone, words, capsys).out
+    assert (
+        "for which it should have"
+        in read(tmp_path, pools_alone.replace("6400,", "6464,", 1), words, capsys, code=1).out
+    )
+
+
+def test_an_all_window_pool_holds_what_is_sold():
+    heads = Heads(8, 64, 64)
+    scenario = Scenario(AttentionShape((SWA,) * 4, None, heads, sliding_window_size=128), (GiB,))
+    size = printed(4 * 1001 * 8 * 64 * 2)
+    log = (
+        "Use sliding window memory pool (all SWA). swa_layer_tokens=1000\n"
+        f"KV Cache is allocated. #tokens: 1000, K size: {size} GB, V size: {size} GB\n"
+        "max_total_num_tokens=1000, max_running_requests=500, context_len=4096"
+    )
+    found = judged(list(lines_of(log)), scenario, None)
+    assert [one.verdict for one in found] == [ADDS_UP, ADDS_UP, OPEN]
+    other = judged(list(lines_of(log.replace("swa_layer_tokens=1000", "swa_layer_tokens=999"))), scenario, None)
+    assert other[0].told == "999 SWA rows, a token each; line 3 sells 1,000 tokens"
+
+
+def test_both_pools_in_one_number_are_of_a_stage(tmp_path, capsys):
+    line = "SWAKVPool mem usage: 3.18 GB, swa size: 29664, full size: 37081"
+    assert "the line does not say which one it is of" in read(tmp_path, line, "gpt-oss-20b --pp 2", capsys).out
 
 
 def test_a_log_names_models_as_a_hub_does(tmp_path, capsys, monkeypatch):
@@ -319,6 +354,7 @@ def test_ranks_are_told_apart():
 
 BAD = {
     "": "invalid_input: TARGET='org/Meta-Llama-3.1-8B-Instruct'. did you mean Llama-3.1-8B",
+    "Qwen9": "invalid_input: TARGET='Qwen9'. ",
     "Llama-3.1-8B --tp 3": "invalid_input: target.full.num_kv_heads=8",
 }
 

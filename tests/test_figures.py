@@ -94,5 +94,5 @@ def test_no_picture_no_matplotlib():
 
 def test_without_matplotlib_a_picture_is_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ValueError, match=r"unsupported: matplotlib=None. .*pip install 'kv-budget-spec\[pictures\]'"):
+    with pytest.raises(ValueError, match=r"unsupported: matplotlib=None. .*pip install -e '.\[pictures\]'"):
         FIGURES["memory-bar"]()

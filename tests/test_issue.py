@@ -1,5 +1,6 @@
 """A case as a report for the engine's tracker, and both sides of a case beside each other."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,7 @@ from impl.optimized import Configurator
 from properties.case_files import RecordedCase
 from properties.issue import as_issue
 from properties.side_by_side import side_by_side
-from spec.model import FROZEN_KV_MTP, Scenario
+from spec.model import Scenario
 from spec.terms import BudgetTerms, budget_terms
 from tests.test_gate import WRONG_USE, gate
 from tests.test_prices import DEFAULT, HYBRID
@@ -69,8 +70,7 @@ def test_a_case_that_breaks_nothing_is_no_report(
 
 
 def test_a_case_without_a_cell_is_no_report(capsys: pytest.CaptureFixture[str]) -> None:
-    frozen = Scenario(HYBRID.target, HYBRID.budget, HYBRID.draft, FROZEN_KV_MTP)
-    assert reported(OnePageTooMany(), frozen, None, capsys)[0] == 0
+    assert reported(OnePageTooMany(), replace(HYBRID, page_size=0), None, capsys)[0] == 0
 
 
 def test_a_report_is_of_a_case() -> None:

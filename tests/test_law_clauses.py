@@ -26,7 +26,7 @@ from spec.model import (
     Scenario,
     active_draft,
 )
-from spec.pools import size_pools, size_pools_from_max_tokens
+from spec.pools import size_pools, size_pools_from_max_tokens, stage_row_bytes
 from tests.wrong_answers import DEFAULT, DRAFT, SCENARIOS, moved
 
 
@@ -61,6 +61,21 @@ def test_memory_may_buy_less_without_a_refusal():
         return size_pools(replace(scenario, budget=(500_000,)) if more else scenario)
 
     assert_broken(judged("B5", DEFAULT, overflows), "max_total_num_tokens")
+
+
+def test_a_cap_below_a_page_is_refused_on_both_paths():
+    """C1: the constraint path may not round it up to a page."""
+    row_bytes = stage_row_bytes(DEFAULT, 0)
+    one_page = replace(DEFAULT, budget=(DEFAULT.page_size * (row_bytes.full + row_bytes.draft),))
+    assert size_pools(one_page).max_total_num_tokens == DEFAULT.page_size
+    assert judged("C1", one_page) is HOLDS
+
+    def rounds_up(scenario, tokens):
+        return size_pools_from_max_tokens(scenario, max(tokens, scenario.page_size))
+
+    verdict = judged("C1", one_page, size_from=rounds_up)
+    assert_broken(verdict, "refusal")
+    assert verdict.where.endswith("the constraint path")
 
 
 def test_a_cap_may_lower_what_a_higher_cap_sells():

@@ -394,7 +394,7 @@ WRONG = [
     ("E1", replace(DEFAULT, budget=(10,)), {"size": never_refuses}, "refusal"),
     ("E1", DEFAULT, {"size": refuses_always}, "refusal"),
     ("E1", STARVED, {"size": refuses_with(kind="unsupported")}, "refusal"),
-    ("E1", STARVED, {"size": refuses_with(field="")}, "field"),
+    ("E1", STARVED, {"size": refuses_with(field="banana")}, "field"),
     ("E1", CAPPED_BELOW_A_PAGE, {"size": refuses_with(value=4)}, "cap"),
     ("E3", STARVED, {"size": refuses_with(advice="lower mem_fraction_static")}, "advice"),
     ("E3", STARVED, {"size": refuses_with(advice="mem_fraction_static 0.897")}, "advice"),

@@ -35,6 +35,9 @@ class SGLang:
         self.pools = Pools(self.records)
         self.spec_names = {self._torch_dtype(name): name for name in ("bf16", "fp16", "fp32", "fp8_e4m3", "fp8_e5m2")}
 
+    any_number = False
+    """What is known to fail is recorded cell by cell, on scenarios of usual numbers."""
+
     def _torch_dtype(self, name: str) -> object:
         """The torch dtype of a plain KV dtype."""
         torch_names = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}

@@ -110,7 +110,7 @@ def space_of(text: str) -> Space:
     """The space of a TOML text. Raises WrongSpace with the axis and the value."""
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise WrongSpace(f"no TOML: {error}") from error
     data = only("the space", data, ["kinds", *TABLES, "budgets"])
     tables = {

@@ -191,7 +191,7 @@ def summary_of(result: Result, shown: list[tuple[Finding, Answer, str]], machine
 
 def run(given: argparse.Namespace) -> int:
     """The whole verb. Raises WrongSpace, WrongResult, NoDask or OSError."""
-    text = given.space.read_text(encoding="utf-8") if given.space else default_text()
+    text = text_of(given.space) if given.space else default_text()
     points, machine, prices = points_of(text), None, []
     if given.merge:
         result = results.merged([results.read(path) for path in given.merge])
@@ -213,6 +213,14 @@ def run(given: argparse.Namespace) -> int:
     if given.summary:
         results.write(given.summary, summary_of(result, shown, machine))
     return int(pytest.ExitCode.TESTS_FAILED if shown else pytest.ExitCode.OK)
+
+
+def text_of(path: Path) -> str:
+    """The text of a space. Raises WrongSpace, or OSError."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise WrongSpace(f"{path}: {error}") from error
 
 
 def main(arguments: Sequence[str]) -> int:

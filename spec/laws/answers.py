@@ -14,6 +14,8 @@ from spec.model import MemoryFigures, PoolSizes, Refusal, Scenario
 
 ADVISED_FRACTION = re.compile(r"mem_fraction_static 0\.(\d{3})\b")
 """How a refusal names the fraction that would start."""
+WHAT_IS_SHORT = (*SIZE_FIELDS, "available_bytes", "max_total_tokens", "tokens", "context_len")
+"""What a refusal of a valid scenario may name: a size, bytes (of a stage, `available_bytes[1]`), the cap, a length."""
 NO_FRACTION = "no mem_fraction_static below 1"
 """How it says that none would."""
 
@@ -26,14 +28,16 @@ def differs_from_the_spec(case: Case, fields: tuple[str, ...]) -> Broken | None:
 
 def refuses_exactly_when_the_spec_does(case: Case) -> Verdict:
     """Which of several shortages of memory is named is the implementation's choice: a size of no rows is short of a
-    page, of a window and of a request."""
+    page, of a window and of a request. A run asks of valid scenarios alone: who judges an engine's own checks of input
+    knows them."""
     scenario, answer = case.scenario, case.answer
     wrong = differs_from_the_spec(case, fields=())
     if wrong is not None:
         return wrong
     if isinstance(answer, PoolSizes):
         return HOLDS
-    if not answer.field:
+    invalid = answer.kind in ("invalid_input", "unsupported")
+    if not answer.field or not (invalid or answer.field.partition("[")[0] in WHAT_IS_SHORT):
         return Broken("field", "the name of what is short", answer.field)
     if answer.kind == "cap_too_small" and answer.value != scenario.max_total_tokens:
         return Broken("cap", scenario.max_total_tokens, answer.value, "a cap refusal names the cap")

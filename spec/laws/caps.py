@@ -55,9 +55,11 @@ def capped_answer_is_right(case: Case, uncapped: PoolSizes, cap: int, capped: Po
     if kept == rows:
         return same_answers(uncapped, capped, f"a cap of {cap} does not bind")
     if kept == 0:
-        kind = capped.kind if isinstance(capped, Refusal) else "an answer"
-        refuses = kind == CAP_TOO_SMALL or kind in SHORT_OF_MEMORY
-        return HOLDS if refuses else Broken("refusal", CAP_TOO_SMALL, kind, f"a cap of {cap}")
+        for answer, path in ((capped, ""), (case.ask_tokens(scenario, cap), ", the constraint path")):
+            kind = answer.kind if isinstance(answer, Refusal) else "an answer"
+            if kind != CAP_TOO_SMALL and kind not in SHORT_OF_MEMORY:
+                return Broken("refusal", CAP_TOO_SMALL, kind, f"a cap of {cap}{path}")
+        return HOLDS
     constrained = case.ask_tokens(scenario, cap)
     difference = first_difference(constrained, capped)
     if difference is not None:

@@ -20,14 +20,12 @@ from spec.laws.scale import repeated
 from spec.layers import CAPPED_POOL, pool_kind
 from spec.model import AttentionShape, Heads, Latent, PoolSizes, Refusal, Scenario, active_draft
 from spec.pools import bytes_per_token, stage_row_bytes
+from spec.units import ceil_div
 
 
 def held_heads(num_kv_heads: int, ranks: int) -> int:
     """The fewest heads per rank that lose none: with one head at least, replicated when ranks outnumber heads."""
-    held = 1
-    while held * ranks < num_kv_heads:
-        held += 1
-    return held
+    return max(1, ceil_div(num_kv_heads, ranks))
 
 
 def with_heads(geometry: Heads | None, ranks: int, twin_ranks: int) -> Heads | None:
