@@ -2,10 +2,11 @@
 
 An implementation answers for one `Scenario` at a time. It returns `PoolSizes` or a `Refusal`; anything it raises is a
 finding. `spec` and `configurator` are built in, `sglang` needs an environment that SGLang can be imported in. The last
-four methods are optional: the laws that need them say n/a of an implementation without them. An implementation may
+three methods are optional: the laws that need them say n/a of an implementation without them. An implementation may
 also have `path`, where it was imported from, `exemptions()`, the verdicts nobody can ask of it, `known_failures()`, the
 `Path` of the file of failures that are expected of it (it need not be there yet), or None, `where(scenario)`, file,
-line and name of the code that sizes a scenario, and `coverage()`, how much of the engine is judged in a line, and what
+line and name of the code that sizes a scenario, `script(scenario, stage, title)`, a program for a bug report that needs
+the engine alone, and `coverage()`, how much of the engine is judged in a line, and what
 of it is new or listed in vain: each of these fails a run. With `any_number = False` it is asked about numbers that
 people use alone, not about any (`properties/any_number.py`).
 """
@@ -95,6 +96,10 @@ class WrongAdapter(BaseException):
     `Exception`, so that neither the engine nor the judge takes it for an answer."""
 
 
+MUST_HAVE = ("name", "version", "supports", "size_pools", "size_pools_from_max_tokens")
+"""What every implementation has; the rest is optional."""
+
+
 class UnknownImplementation(LookupError):
     """No implementation of that name, or its module or object cannot be found."""
 
@@ -110,7 +115,7 @@ def load(name: str) -> Implementation:
     except (ImportError, AttributeError) as error:
         raise UnknownImplementation(f"{name!r} cannot be loaded: {error}") from error
     implementation = found() if isinstance(found, type) else found
-    missing = [part for part in ("name", "version", "supports", "size_pools") if not hasattr(implementation, part)]
+    missing = [part for part in MUST_HAVE if not hasattr(implementation, part)]
     if missing:
         raise UnknownImplementation(f"{name!r} lacks {', '.join(missing)}")
     return cast(Implementation, implementation)

@@ -255,4 +255,5 @@ def nothing_judged_text(law: Law, cell: Cell, tally: Tally) -> str:
     return (
         f"{law.id} claims {cell} and judged none of {tally.scenarios} scenarios: {tally.refused} refused, "
         f"{tally.unsupported.total()} not supported by the implementation"
+        + ("; what it cannot be asked is left out with --kv-cell, or in its exemptions()" * bool(tally.unsupported))
     )

@@ -16,13 +16,13 @@ from impl import Implementation
 from impl.faults import FAULTS
 from impl.optimized import Configurator
 from properties.cells import Cell, cell_of
-from properties.judge import Finding, UnlistedAnswer, Unsupported, listed_answer, told
+from properties.judge import Finding, UnlistedAnswer, Unsupported, listed_answer, told, verdict
 from properties.pairs import BUDGET_BYTES, pair_scenarios
 from properties.prices import PoolPrice, StageBytes, pool_prices, worst_bytes
 from properties.show import answer_text, figure, paste_able, row_text, table
 from properties.smallest import Shown, shown
 from properties.words import budget_text, scenario_words
-from spec.laws.base import Answer
+from spec.laws.base import Answer, Broken, Law
 from spec.layers import CAPPED_POOL
 from spec.model import PoolSizes, Scenario
 from spec.pools import size_pools
@@ -37,7 +37,7 @@ ISSUE = re.compile(r"sglang#\d+|PR \d+")
 @dataclass(frozen=True)
 class RealPair:
     """A pair of the catalog with 80 GiB for KV: what is sold, or said in place of an answer, beside the spec's tokens;
-    the bytes of its worst rank."""
+    the bytes of its worst rank; whether the law is broken there, too."""
 
     name: str
     deployment: str
@@ -45,6 +45,7 @@ class RealPair:
     answer: Answer | str
     spec_tokens: int
     bytes: StageBytes | None
+    breaks: bool
 
     @property
     def tokens(self) -> int | None:
@@ -60,7 +61,7 @@ class RealPair:
 
     def text(self) -> str:
         """The effect on it."""
-        who = f"{self.name}, {self.deployment}, 80 GiB for KV: "
+        who = f"{self.name}, {self.deployment}, 80 GiB for KV{'' if self.breaks else ', where the law holds'}: "
         if self.tokens is None or self.bytes is None:
             return f"{who}{answer_text(self.answer)}, the spec sells {self.spec_tokens:,}"
         change = 100 * Fraction(self.tokens - self.spec_tokens, self.spec_tokens)
@@ -128,7 +129,15 @@ def likeness(cell: Cell, other: Cell) -> tuple[bool, ...]:
     )
 
 
-def real_pair(implementation: Implementation, name: str, ranks: str, scenario: Scenario) -> RealPair:
+def breaks_there(law: Law, implementation: Implementation, scenario: Scenario) -> bool:
+    """Whether an implementation breaks a law."""
+    try:
+        return isinstance(verdict(law, implementation, scenario)[0], Broken)
+    except Unsupported:
+        return False
+
+
+def real_pair(implementation: Implementation, law: Law, name: str, ranks: str, scenario: Scenario) -> RealPair:
     """What an implementation does with one pair that the spec sizes."""
     expected = size_pools(scenario)
     assert isinstance(expected, PoolSizes)
@@ -137,13 +146,15 @@ def real_pair(implementation: Implementation, name: str, ranks: str, scenario: S
     except (UnlistedAnswer, Unsupported) as said:
         answer = str(said)
     worst = worst_bytes(scenario, answer) if isinstance(answer, PoolSizes) else None
-    return RealPair(name, ranks, scenario, answer, expected.max_total_num_tokens, worst)
+    breaks = breaks_there(law, implementation, scenario)
+    return RealPair(name, ranks, scenario, answer, expected.max_total_num_tokens, worst, breaks)
 
 
 @cache
-def nearest_pair(implementation: Implementation, cell: Cell) -> RealPair | None:
-    """The real pair whose cell is nearest, among equals the one with the greatest effect, then the first of the
-    catalog; None where the catalog has no pair of the pool kind. Without a draft pairs are served without theirs."""
+def nearest_pair(implementation: Implementation, law: Law, cell: Cell) -> RealPair | None:
+    """The real pair whose cell is nearest, among equals one that breaks the law, with the greatest effect, then the
+    first of the catalog; None where the catalog has no pair of the pool kind. Without a draft pairs are served without
+    theirs."""
     candidates = [entry for entry in real_scenarios() if entry[2].pool == cell.pool]
     nearest = max((likeness(cell, entry[2]) for entry in candidates), default=None)
     pairs = []
@@ -151,8 +162,8 @@ def nearest_pair(implementation: Implementation, cell: Cell) -> RealPair | None:
         if likeness(cell, other) == nearest:
             if cell.draft == "none":
                 name, scenario = name.partition(" + ")[0], replace(scenario, draft=None, speculative_algorithm=None)
-            pairs.append(real_pair(implementation, name, ranks, scenario))
-    return max(pairs, key=lambda pair: pair.effect, default=None)
+            pairs.append(real_pair(implementation, law, name, ranks, scenario))
+    return max(pairs, key=lambda pair: (pair.breaks, pair.effect), default=None)
 
 
 def similar_bugs(
@@ -200,7 +211,7 @@ def counterexample(case: Shown, implementation: Implementation) -> Counterexampl
     if isinstance(case.answer, PoolSizes):
         worst = worst_bytes(scenario, case.answer)
         pools = off_stage(implementation, scenario, case.answer, worst.stage if worst else 0)
-    real = nearest_pair(implementation, case.finding.cell)  # type: ignore[arg-type]
+    real = nearest_pair(implementation, case.finding.law, case.finding.cell)  # type: ignore[arg-type]
     return Counterexample(
         case=case,
         worst=worst,

@@ -27,7 +27,7 @@ LOSS, ANY, NEVER = "loss", "any", "never"
 FAILS = {
     LOSS: "tokens are lost, or no longer sold at all, beyond the tolerance",
     ANY: "anything moves beyond the tolerance",
-    NEVER: "nothing: the diff is for reading",
+    NEVER: "nobody looks: the diff is for reading",
 }
 """What each `--fail` makes red; loss and any also what is newly or further over budget, or newly raises."""
 

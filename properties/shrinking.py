@@ -3,9 +3,10 @@ the bytes are cut, which a draw of whole GiB cannot be."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
 from math import ceil
+from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.errors import HypothesisException
@@ -55,9 +56,31 @@ def smallest(finding: Finding, implementation: Implementation, draws: int, run_s
         or (finding.law.id in ASKED_LAWS and shrunk_draw(finding.cell, breaks, draws, run_seed, ANY_SCENARIOS))
         or finding.scenario
     )
-    scenario = reduced(shrunk, breaks)
+    scenario = at_defaults(reduced(shrunk, breaks), breaks)
     broken = breaks(scenario)
     return finding if broken is None else replace(finding, scenario=scenario, broken=broken)
+
+
+LEFT_OUT = (
+    "window_pools",
+    "chunked_prefill_size",
+    "swa_eviction_interval",
+    "swa_full_tokens_ratio",
+    "context_len",
+    "attention_backend",
+)
+"""Fields that are left out of a case where their default shows it too."""
+
+
+def at_defaults(scenario: Scenario, breaks: Breaks) -> Scenario:
+    """The scenario with each of these fields at its default, as long as it breaks and stays in its cell: what a case
+    does not name does not matter."""
+    defaults: dict[str, Any] = {field.name: field.default for field in fields(Scenario)}
+    for name in LEFT_OUT:
+        plain = replace(scenario, **{name: defaults[name]})
+        if plain != scenario and is_valid(plain) and cell_of(plain) == cell_of(scenario) and breaks(plain) is not None:
+            scenario = plain
+    return scenario
 
 
 def shrunk_draw(

@@ -142,6 +142,14 @@ def test_a_page_too_long_for_github_is_cut_and_says_so() -> None:
     assert re.search(r"\n\nand [\d,]+ more lines, which are in the report\.\n$", text)
 
 
+def test_reports_that_cannot_be_read_are_wrong_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "report.json").write_text("{", encoding="utf-8")
+    for folder, said in ((tmp_path, "report.json cannot be read"), (tmp_path / "nowhere", "is no folder of reports")):
+        with pytest.raises(SystemExit) as ended:
+            main([str(folder), "--head", str(tmp_path)])
+        assert ended.value.code == pytest.ExitCode.USAGE_ERROR and said in capsys.readouterr().err
+
+
 def test_a_run_without_reports_is_summarized_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path), "--head", str(tmp_path)]) == GREEN
     assert "left no report" in (tmp_path / "summary.md").read_text(encoding="utf-8")

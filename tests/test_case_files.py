@@ -109,6 +109,7 @@ del_ = object()
         (["target", "layers"], "full", "target.layers: 'full' given, a list expected"),
         (["target"], None, "target: None given, an object with the fields of AttentionShape expected"),
         (["deployment", "tp_size"], None, "deployment.tp_size: None given, int expected"),
+        (["swa_full_tokens_ratio"], "1e-999999999", "'1e-999999999' given, a fraction such as"),
         (["ratio"], 1, "Scenario: nobody reads 'ratio' = 1"),
         (["budget"], del_, "Scenario: budget is missing"),
     ],
@@ -121,6 +122,9 @@ def test_what_cannot_be_read_is_named(path, value, said) -> None:
 def test_text_that_is_no_json_is_refused() -> None:
     with pytest.raises(WrongCase, match="no JSON: .*line 1"):
         parsed("{'budget': 1}")
+    for text in ("[" * 100_000, '{"page_size": ' + "9" * 5000 + "}"):
+        with pytest.raises(WrongCase, match="no JSON: "):
+            parsed(text)
     with pytest.raises(WrongCase, match="page_size: given twice, once as 1"):
         parsed('{"page_size": 1, "page_size": 2}')
 

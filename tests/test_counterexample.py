@@ -92,31 +92,34 @@ def test_the_real_pair_is_the_nearest_in_the_catalog() -> None:
     for pool in POOL_KINDS:
         assert any(cell.pool == pool for _, _, cell, _ in real_scenarios()) or pool == "allswa"
     cell = BY_NAME["mla-eagle_own-dp-same"]
-    pair = nearest_pair(Configurator(), cell)
+    pair = nearest_pair(Configurator(), BY_ID["Q1"], cell)
     assert pair is not None and pair.deployment == "tp8 dp8" and pair.tokens == pair.spec_tokens
     assert "(the same)" in pair.text() and "B left" in pair.text()
 
 
 def test_without_a_draft_the_pair_is_its_target_alone() -> None:
-    pair = nearest_pair(OnePageTooMany(), BY_NAME["default-none-tp-same"])
+    pair = nearest_pair(OnePageTooMany(), BY_ID["Q1"], BY_NAME["default-none-tp-same"])
     assert pair is not None and " + " not in pair.name and pair.tokens == pair.spec_tokens + 64
 
 
 def test_among_equals_the_pair_with_the_greatest_effect_is_told() -> None:
     """Most real drafts of this cell have layers like their target's."""
-    pair = nearest_pair(fault("LayerRatioForEveryDraft"), BY_NAME["default-dflash_own-tp-same"])
+    pair = nearest_pair(fault("LayerRatioForEveryDraft"), BY_ID["Q1"], BY_NAME["default-dflash_own-tp-same"])
     assert pair is not None and pair.effect > 0 and pair.tokens != pair.spec_tokens
 
 
 def test_a_pair_without_an_answer_says_why() -> None:
     cell = BY_NAME["default-dflash_own-tp-same"]
-    raised, refused = nearest_pair(DividesByZero(), cell), nearest_pair(RefusesInItsOwnWords(), cell)
+    raised, refused = (
+        nearest_pair(DividesByZero(), BY_ID["Q1"], cell),
+        nearest_pair(RefusesInItsOwnWords(), BY_ID["Q1"], cell),
+    )
     assert raised is not None and "ZeroDivisionError: cell size is 0, the spec sells " in raised.text()
     assert refused is not None and "out_of_memory" in refused.text()
 
 
 def test_a_pool_kind_without_pairs_says_so() -> None:
-    assert nearest_pair(Configurator(), BY_NAME["allswa-none-tp-same"]) is None
+    assert nearest_pair(Configurator(), BY_ID["Q1"], BY_NAME["allswa-none-tp-same"]) is None
     assert "none of this pool kind in the catalog" in block_text(replace(NO_DRAFT, real=None), [])
 
 

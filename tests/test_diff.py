@@ -277,6 +277,16 @@ def test_saved_answers_say_what_was_said(tmp_path: Path) -> None:
     assert len(diff.moves) == 2 and diff.function is None
 
 
+def test_saved_prices_are_fractions(tmp_path: Path) -> None:
+    asked, path = Here("configurator"), tmp_path / "saved.jsonl"
+    answers = list(zip(said_by(asked, FEW), priced_by(asked, FEW), strict=True))
+    head, *lines = saved_text(asked, list(FEW), answers).splitlines()
+    for prices in (5, [{"full": "many"}]):
+        path.write_text("\n".join([head, json.dumps(json.loads(lines[0]) | {"prices": prices})]))
+        with pytest.raises(pytest.UsageError, match="is no file of saved answers"):
+            Saved(path)
+
+
 @pytest.mark.parametrize("said", [NotSupported("no GPU"), Raised("ValueError: 3"), PoolSizes(1, 1, 0, 1, 1)])
 def test_everything_that_can_be_said_can_be_kept(said: object) -> None:
     assert said_of(json.loads(json.dumps(said_json(said)))) == said

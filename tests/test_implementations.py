@@ -39,7 +39,10 @@ NOT_AN_IMPLEMENTATION = object()
         ("configurater", "neither one of spec, configurator, batched, sglang nor module:object"),
         ("no.such.module:Thing", "cannot be loaded"),
         ("impl.optimized:Nothing", "cannot be loaded"),
-        ("tests.test_implementations:NOT_AN_IMPLEMENTATION", "lacks name, version, supports, size_pools"),
+        (
+            "tests.test_implementations:NOT_AN_IMPLEMENTATION",
+            "supports, size_pools, size_pools_from_max_tokens",
+        ),
     ],
 )
 def test_what_cannot_be_loaded_is_said(name, said):

@@ -310,6 +310,7 @@ GOOD = file_text(known(entry()))
             "no entry is of this fault",
         ),
         ("[fault.one-page]", "[fault.one-page", "cannot be read: "),
+        ("[fault.one-page]", f"x = {'[' * 50_000}\n[fault.one-page]", "cannot be read: "),
     ],
 )
 def test_a_wrong_file_is_refused_by_name(tmp_path: Path, old: str, new: str, said: str) -> None:
@@ -326,6 +327,14 @@ def test_a_fault_told_in_two_files_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "known.toml"
     path.write_text('faults = "faults.toml"\n' + GOOD, encoding="utf-8")
     with pytest.raises(WrongKnownFile, match=r"fault.one-page is in faults.toml too"):
+        read_known(path, askable)
+
+
+def test_shared_faults_are_tables(tmp_path: Path) -> None:
+    (tmp_path / "faults.toml").write_text("fault = 3\n", encoding="utf-8")
+    path = tmp_path / "known.toml"
+    path.write_text('faults = "faults.toml"\n' + GOOD, encoding="utf-8")
+    with pytest.raises(WrongKnownFile, match=r"faults.toml: fault = 3, tables \[fault.ID\] expected"):
         read_known(path, askable)
 
 

@@ -163,6 +163,8 @@ def test_a_reported_case_is_replayed(reported: tuple[Run, Path], capsys: pytest.
     done = gate_again(*options)
     assert done.code == BROKEN and "OVER by" in done.text and "B1 BROKEN" in done.text
     assert "in the file" not in done.text and "judgements on" not in done.text
+    unnamed = gate_again("--kv-replay", str(path))
+    assert unnamed.code == WRONG_USE and "is a case of" in unnamed.text and "--kv-impl" in unnamed.text
     assert replay(read_case(path), run(load("spec")), laws_are_given=False) == GREEN
     text = capsys.readouterr().out
     assert "B1 holds" in text and "in the file" in text and "allocated by its own pools" in text and " left" in text

@@ -28,9 +28,17 @@ from spec.model import (
 from spec.pools import size_pools
 from spec.units import GiB
 from tests.kill_report import MOST_BYTES, MOST_LAYERS
-from tests.wrong_implementations import ChangesItsMind
+from tests.wrong_implementations import ChangesItsMind, OnePageTooMany
 
 DRAWS = 26
+
+
+def test_what_could_be_left_at_its_default_is_left_out():
+    """A page too many shows in any scenario, so nothing but what makes the cell is named."""
+    finding = first_finding("Q1", OnePageTooMany(), cells_of("default", "tp")[:1])
+    scenario = smallest(finding, OnePageTooMany(), DRAWS, 0).scenario
+    plain = Scenario(scenario.target, scenario.budget, page_size=scenario.page_size)
+    assert scenario == plain
 
 
 def first_finding(law_id, implementation, cells, seed=0):

@@ -108,6 +108,14 @@ def test_a_run_that_is_stopped_says_how_it_goes_on(capsys, tmp_path, monkeypatch
     assert "state.json" in capsys.readouterr().err
 
 
+def test_a_space_that_is_no_text_is_wrong_use(tmp_path, capsys):
+    (tmp_path / "space.toml").write_bytes(b"\xff")
+    assert main(["sweep", "--space", str(tmp_path / "space.toml")]) == WRONG_USE
+    (tmp_path / "space.toml").write_text("x = " + "[" * 50_000)
+    assert main(["sweep", "--space", str(tmp_path / "space.toml")]) == WRONG_USE
+    assert "can't decode" in (said := capsys.readouterr().err) and "no TOML" in said
+
+
 def test_the_state_is_written_on_the_way(tmp_path, monkeypatch):
     monkeypatch.setattr(command, "STATE_SECONDS", -1.0)
     written = []

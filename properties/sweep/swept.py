@@ -4,6 +4,7 @@ and the reporter can show it. Prices are the spec's, sizes are those of `formula
 from typing import cast
 
 from impl import Implementation
+from impl.places import place_of
 from properties.sweep.formulas import KINDS, NO_CAP, NO_OTHER, RIGHT, Block, Formulas
 from spec.budget import available_bytes
 from spec.capped import capped_swa_rows
@@ -37,6 +38,11 @@ class Swept:
     def supports(self, scenario: Scenario) -> str | None:
         """Everything."""
         return None
+
+    def where(self, scenario: Scenario) -> str:
+        """The formula that is judged: the first that is not the right one."""
+        wrong = (mine for mine, right in zip(self.formulas, RIGHT, strict=True) if mine is not right)
+        return place_of(next(wrong, self.formulas.rows_that_fit))
 
     def rows_of(self, scenario: Scenario) -> int:
         """N of all stages."""
