@@ -17,8 +17,7 @@ from spec.cell import (
 from spec.dtypes import draft_backend, draft_kv_dtype, target_kv_dtype
 from spec.layers import (
     ALL_WINDOW_POOL,
-    CAPPED_POOL,
-    HYBRID_POOL,
+    FOLLOWING_POOLS,
     WINDOW_POOLS,
     draft_head_ranks,
     draft_lives_on,
@@ -61,7 +60,7 @@ def follows_swa_rows(scenario: Scenario, draft: Draft, kind: str) -> bool:
     draft still holds a row per target token. All-window targets have SWA rows only, so there the question is void."""
     return (
         kind == SWA
-        and pool_kind(scenario) in (HYBRID_POOL, CAPPED_POOL)
+        and pool_kind(scenario) in FOLLOWING_POOLS
         and scenario.speculative_algorithm not in DFLASH_FAMILY
         and not draft.swa_at_full_rows
     )

@@ -18,6 +18,8 @@ CAPPED_POOL = "capped"
 """Full layers and SWA layers, the SWA pool fixed by the most requests that can run."""
 POOL_KINDS = (DEFAULT_POOL, MLA_POOL, HYBRID_POOL, ALL_WINDOW_POOL, CAPPED_POOL)
 WINDOW_POOLS = (HYBRID_POOL, ALL_WINDOW_POOL, CAPPED_POOL)
+FOLLOWING_POOLS = (HYBRID_POOL, CAPPED_POOL)
+"""Full rows and SWA rows: a draft layer may follow either."""
 
 
 def attn_tp_size(deployment: Deployment) -> int:

@@ -21,7 +21,7 @@ from properties.proofs.explore import Inputs
 from properties.proofs.symbolic import SymInt
 from spec.draft import DraftPrice
 from spec.laws.base import Case
-from spec.layers import ALL_WINDOW_POOL, CAPPED_POOL, DEFAULT_POOL, HYBRID_POOL, MLA_POOL
+from spec.layers import ALL_WINDOW_POOL, CAPPED_POOL, DEFAULT_POOL, FOLLOWING_POOLS, HYBRID_POOL, MLA_POOL
 from spec.model import (
     EAGLE,
     FULL,
@@ -47,8 +47,6 @@ LAYERS = {
     CAPPED_POOL: (FULL, SWA),
 }
 """A layer a stage: what tells the pool kinds apart. Their bytes are inputs."""
-FOLLOWING_KINDS = (HYBRID_POOL, CAPPED_POOL)
-"""Pool kinds in which a draft can have layers that follow SWA rows."""
 
 
 @dataclass(frozen=True)
@@ -220,7 +218,7 @@ def priced_draft(inputs: Inputs, kind: str, stages: range) -> PricedDraft:
     return PricedDraft(
         AttentionShape((FULL,), Heads(1, 1, 1)),
         full_bytes=tuple(inputs.integer(f"D{stage}") for stage in stages),
-        swa_bytes=tuple(inputs.integer(f"D{stage}_swa") if kind in FOLLOWING_KINDS else 0 for stage in stages),
+        swa_bytes=tuple(inputs.integer(f"D{stage}_swa") if kind in FOLLOWING_POOLS else 0 for stage in stages),
         fixed_pages=inputs.integer("fixed_pages_drafted", 1) if kind == CAPPED_POOL else 0,
     )
 

@@ -20,7 +20,7 @@ from spec.accounting import sold_bytes
 from spec.draft import draft_price
 from spec.laws import BY_ID
 from spec.laws.base import Broken
-from spec.layers import ALL_WINDOW_POOL, CAPPED_POOL, HYBRID_POOL, MLA_POOL, WINDOW_POOLS
+from spec.layers import ALL_WINDOW_POOL, CAPPED_POOL, FOLLOWING_POOLS, MLA_POOL, WINDOW_POOLS
 from spec.model import (
     DFLASH,
     EAGLE,
@@ -40,8 +40,6 @@ from spec.validity import check_scenario
 
 PRICE_LAWS = ("B8", "D1", "D2", "R1")
 """Laws of prices that the kernel, which starts from prices, cannot see."""
-FOLLOWING_KINDS = (HYBRID_POOL, CAPPED_POOL)
-"""Pool kinds in which a draft can have layers that follow SWA rows."""
 ROWS = 16
 """Rows of which `spec/accounting.py` counts the bytes."""
 RIGHT_SIZING = implementation_of()
@@ -108,7 +106,7 @@ def heads_parts(axes: Axes) -> tuple[Part, ...]:
 def draft_parts(axes: Axes, kind: str) -> tuple[Part, ...]:
     """Every entry of a map of drafts. Beside a pool of SWA rows and one of full rows, layers can follow either; in the
     other kinds all follow the one there is, as many as `layers` says."""
-    swa_layers = axes["swa_layers"] if kind in FOLLOWING_KINDS else (0,)
+    swa_layers = axes["swa_layers"] if kind in FOLLOWING_POOLS else (0,)
     names = ("layers", *HEAD_AXES)
     return tuple(
         Part(Heads(*heads), layers, following, dtype)
