@@ -293,6 +293,15 @@ def test_an_all_window_pool_holds_what_is_sold():
     assert other[0].told == "999 SWA rows, a token each; line 3 sells 1,000 tokens"
 
 
+def test_both_pools_in_one_number_are_those_of_what_is_sold(tmp_path, capsys):
+    size = printed((6464 + 5184) * 12 * 8 * 64 * 2 * 2)
+    line = f"SWAKVPool mem usage: {size} GB, swa size: 5120, full size: 6400"
+    sold = "max_total_num_tokens={}, max_running_requests=2048, context_len=131072"
+    words = "gpt-oss-20b --page-size 64"
+    assert "adds up: full and SWA pool" in read(tmp_path, f"{line}\n{sold.format(6400)}", words, capsys).out
+    assert "line 2 sells 6,464 tokens" in read(tmp_path, f"{line}\n{sold.format(6464)}", words, capsys, code=1).out
+
+
 def test_both_pools_in_one_number_are_of_a_stage(tmp_path, capsys):
     line = "SWAKVPool mem usage: 3.18 GB, swa size: 29664, full size: 37081"
     assert "the line does not say which one it is of" in read(tmp_path, line, "gpt-oss-20b --pp 2", capsys).out

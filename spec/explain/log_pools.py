@@ -106,8 +106,9 @@ def judge_window_pools(reader: Reader, line: Line) -> Judged:
     reader.met |= held.keys()
     buffers = [one for of_pool in held.values() for one in of_pool]
     is_alike, _ = sizes_told(buffers, line.fields)
-    words = f"full and SWA pool together {printed(size_of(buffers, 'KV'))} GiB"
-    return Judged(line, ADDS_UP if is_alike else OFF, words)
+    wrong = wrong_sale(reader, int(line.fields["full"]))
+    words = f"full and SWA pool together {printed(size_of(buffers, 'KV'))} GiB{wrong}"
+    return Judged(line, ADDS_UP if is_alike and not wrong else OFF, words)
 
 
 def judge_window(reader: Reader, line: Line) -> Judged:
