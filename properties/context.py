@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from impl import Exemption, Implementation
-from properties.any_number import ANY_SCENARIOS, ASKED_LAWS, SHARE
+from properties.any_number import ANY_SCENARIOS, SHARE, is_asked
 from properties.case_files import scenario_text
 from properties.cells import CELLS, Cell
 from properties.corpus import (
@@ -96,7 +96,7 @@ class Context:
     def asked_of(self, law: Law, cell: Cell) -> tuple[Scenario, ...]:
         """What a law is asked in a cell: the corpus, and for laws that hold an answer against the spec's some scenarios
         of any numbers, unless the implementation leaves them out."""
-        if law.id not in ASKED_LAWS or not getattr(self.implementation, "any_number", True):
+        if not is_asked(law.id, self.implementation):
             return self.corpus(cell)
         draws = -(-self.draws_per_cell // SHARE)
         return tuple(dict.fromkeys((*self.corpus(cell), *drawn_scenarios(cell, draws, self.seed, ANY_SCENARIOS))))

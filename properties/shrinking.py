@@ -13,7 +13,7 @@ from hypothesis.errors import HypothesisException
 from hypothesis.strategies import SearchStrategy
 
 from impl import Implementation
-from properties.any_number import ANY_SCENARIOS, ASKED_LAWS
+from properties.any_number import ANY_SCENARIOS, is_asked
 from properties.cells import Cell, cell_of
 from properties.corpus import cell_seed, no_constants_of_ours
 from properties.judge import Finding, Unsupported, verdict
@@ -50,10 +50,11 @@ def smallest(finding: Finding, implementation: Implementation, draws: int, run_s
             return None
         return outcome if isinstance(outcome, Broken) and outcome.term == finding.broken.term else None
 
+    any_number = is_asked(finding.law.id, implementation)
     shrunk = (
         shrunk_draw(finding.cell, breaks, draws, run_seed)
         or shrunk_draw(finding.cell, breaks, MORE_DRAWS, run_seed)
-        or (finding.law.id in ASKED_LAWS and shrunk_draw(finding.cell, breaks, draws, run_seed, ANY_SCENARIOS))
+        or (any_number and shrunk_draw(finding.cell, breaks, draws, run_seed, ANY_SCENARIOS))
         or finding.scenario
     )
     scenario = at_defaults(reduced(shrunk, breaks), breaks)

@@ -122,6 +122,12 @@ def test_the_cells_are_the_distinct_prices():
 # A right sizing, and wrong ones.
 
 
+def test_the_formula_that_is_judged_is_named():
+    scenario = POINTS.scenario(0)
+    assert "tests/sweep_formulas.py:" in implementation_of(WRONG["B1"]).where(scenario)
+    assert "properties/sweep/formulas.py:" in implementation_of().where(scenario)
+
+
 def test_a_right_sizing_keeps_every_law():
     result = swept(in_python())
     assert result.broken == {} and result.jobs is None

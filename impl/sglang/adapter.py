@@ -26,6 +26,9 @@ class SGLang:
     name = "sglang"
     exact = False
 
+    any_number = False
+    """What is known to fail is recorded cell by cell, on scenarios of usual numbers."""
+
     def __init__(self) -> None:
         self.world = World()
         self.version = told_version(self.world.version)
@@ -34,9 +37,6 @@ class SGLang:
         self.sizing = Sizing(self.records)
         self.pools = Pools(self.records)
         self.spec_names = {self._torch_dtype(name): name for name in ("bf16", "fp16", "fp32", "fp8_e4m3", "fp8_e5m2")}
-
-    any_number = False
-    """What is known to fail is recorded cell by cell, on scenarios of usual numbers."""
 
     def _torch_dtype(self, name: str) -> object:
         """The torch dtype of a plain KV dtype."""
